@@ -16,7 +16,8 @@ from eosin.coordinator.groups.consumer.log.replay import Replayed, replayed
 from eosin.coordinator.groups.consumer.ports import ClusterTopics, NoTopics
 from eosin.coordinator.groups.consumer.rules.expiry import expired_of_consumer_group
 from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup, ConsumerGroupState
-from eosin.coordinator.groups.consumer.rules.leaving import end_records
+from eosin.coordinator.groups.consumer.rules.records import end_records
+from eosin.coordinator.groups.conversions import Conversions
 from eosin.coordinator.groups.effect_runner import GroupEffectRunner
 from eosin.coordinator.groups.log import records as group_records
 from eosin.coordinator.groups.log.confirmations import OffsetConfirmations
@@ -91,13 +92,14 @@ class Shard:
             writer=self._writer, clock=session_clock or clock, config=config, holds_offsets=self.commits.holds
         )
         self.runner.observer = self.commits.observer = observer
+        self.conversions = Conversions(self.runner, is_active=lambda: self.state is ShardState.ACTIVE)
         self.consumer = ConsumerGroups(
             writer=self._writer,
             clock=clock,
             session_clock=session_clock or clock,
             config=config,
             topics=topics,
-            restore=self._restore,
+            classic=self.conversions,
         )
         self.deletions = OffsetDeletions(
             self.commits,
@@ -211,9 +213,6 @@ class Shard:
     def create_group(self, group_id: str) -> None:
         """Create a group without members."""
         self.groups[group_id] = Group(group_id, state_timestamp_ms=self._clock.now_ms())
-
-    def _restore(self, group: Group) -> None:
-        self.groups.setdefault(group.group_id, group)
 
     def become_classic(self, group_id: str) -> ErrorCode:
         """Put an empty classic group in the place of an empty consumer group, whose offsets stay. Returns the log's

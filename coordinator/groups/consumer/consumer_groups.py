@@ -11,11 +11,12 @@ from functools import partial
 from typing import NamedTuple
 
 from eosin.coordinator.groups.consumer.log.records import encoded
-from eosin.coordinator.groups.consumer.ports import ClusterTopics, MayDescribe
+from eosin.coordinator.groups.consumer.ports import ClassicSide, ClusterTopics, MayDescribe
 from eosin.coordinator.groups.consumer.regex_search import RegexSearch, problem_of
 from eosin.coordinator.groups.consumer.rules import regexes
-from eosin.coordinator.groups.consumer.rules.decide import Decided, decide
+from eosin.coordinator.groups.consumer.rules.decide import Answer, Decided, decide
 from eosin.coordinator.groups.consumer.rules.events import (
+    REQUESTS_OF_MEMBERS,
     CancelMemberTimer,
     ConsumerEvent,
     ConsumerHeartbeat,
@@ -30,9 +31,8 @@ from eosin.coordinator.groups.consumer.rules.events import (
 from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup, ConsumerMemberState
 from eosin.coordinator.groups.consumer.rules.topics import Topics
 from eosin.coordinator.groups.log import records as group_records
-from eosin.coordinator.groups.log.writer import LogWriter, PendingWrite
+from eosin.coordinator.groups.log.writer import LogWriter, PendingWrite, Settled
 from eosin.coordinator.groups.rules.config import ConsumerGroupConfig, GroupConfig
-from eosin.coordinator.groups.rules.effects import LeaveResult
 from eosin.coordinator.groups.rules.group import Group
 from eosin.coordinator.groups.rules.write_errors import of_consumer_group
 from eosin.protocol.errors import ErrorCode
@@ -54,7 +54,7 @@ class _HeldGroup:
         self.is_going = False
         """True while its tombstones are being written."""
         self.replaced: Group | None = None
-        """The empty classic group of the name, which is there again if the first write fails."""
+        """The classic group of the name, which is there again if the first write fails."""
         self.seen_version = -1
         """The version of the metadata at the group's last look at its topics; -1 before the first since its load."""
         self.searched_version = -1
@@ -64,7 +64,7 @@ class _HeldGroup:
 class Happened(NamedTuple):
     """The outcome of an event: the answer, once `written` has ended well."""
 
-    answer: HeartbeatResult | LeaveResult | None
+    answer: Answer | None
     written: PendingWrite
     is_refused: bool = False
     """True if the log has refused the records, and nothing has happened."""
@@ -81,16 +81,18 @@ class ConsumerGroups:
         session_clock: Clock,
         config: GroupConfig,
         topics: ClusterTopics,
-        restore: Callable[[Group], None],
+        classic: ClassicSide,
     ) -> None:
-        """Members are waited for on `session_clock`. `restore` takes a classic group back whose place was not taken."""
+        """Members are waited for on `session_clock`. Names go over to `classic`, and come from there."""
         self._writer = writer
         self._clock = clock
         self._session_clock = session_clock
         self._config = config
         self._topics = topics
-        self._restore = restore
+        self._classic = classic
         self._held: dict[str, _HeldGroup] = {}
+        self._leaving: dict[str, _HeldGroup] = {}
+        """Groups that have become classic ones, until it is durable that they have."""
         self._timers: dict[tuple[str, ConsumerTimer], Timer] = {}
         self._search = RegexSearch(topics=topics, clock=clock, found=self._regexes_found)
         self.broken: frozenset[str] = frozenset()
@@ -127,6 +129,10 @@ class ConsumerGroups:
         held = self._held.get(group_id)
         return held is not None and held.is_going
 
+    def becomes_classic(self, group_id: str) -> bool:
+        """True while it is not durable yet that the group is a classic one."""
+        return group_id in self._leaving
+
     # Life
 
     def load(self, groups: Sequence[ConsumerGroup]) -> None:
@@ -134,15 +140,18 @@ class ConsumerGroups:
         rebalance timeout (consumer-groups.md 12.5)."""
         for group in groups:
             self._held[group.group_id] = _HeldGroup(group, group)
-            config = self.config_of(group.group_id)
-            for member in group.members.values():
-                session = ConsumerTimer(ConsumerTimerKind.SESSION, member.member_id)
-                timeout_ms = config.session_timeout_ms if member.classic is None else member.classic.session_timeout_ms
-                self._start(group.group_id, StartMemberTimer(session, timeout_ms, member.epoch))
-                if member.state is ConsumerMemberState.UNREVOKED_PARTITIONS and member.classic is None:
-                    rebalance = ConsumerTimer(ConsumerTimerKind.REBALANCE, member.member_id)
-                    effect = StartMemberTimer(rebalance, member.rebalance_timeout_ms, member.epoch)
-                    self._start(group.group_id, effect)
+            self._start_timers(group)
+
+    def _start_timers(self, group: ConsumerGroup) -> None:
+        config = self.config_of(group.group_id)
+        for member in group.members.values():
+            session = ConsumerTimer(ConsumerTimerKind.SESSION, member.member_id)
+            timeout_ms = config.session_timeout_ms if member.classic is None else member.classic.session_timeout_ms
+            self._start(group.group_id, StartMemberTimer(session, timeout_ms, member.epoch))
+            if member.state is ConsumerMemberState.UNREVOKED_PARTITIONS and member.classic is None:
+                rebalance = ConsumerTimer(ConsumerTimerKind.REBALANCE, member.member_id)
+                effect = StartMemberTimer(rebalance, member.rebalance_timeout_ms, member.epoch)
+                self._start(group.group_id, effect)
 
     def close(self) -> None:
         """Stop every timer. Nothing is answered any more but by the writer, which ends first."""
@@ -151,26 +160,33 @@ class ConsumerGroups:
             timer.cancel()
         self._timers.clear()
         self._held.clear()
+        self._leaving.clear()
 
     # Events
 
     def happen(self, group_id: str, event: ConsumerEvent, *, replaced: Group | None = None) -> Happened:
-        """Decide an event of a group, which begins with it if there is none. `replaced`: the empty classic group that
-        has its name."""
+        """Decide an event of a group, which begins with it if there is none. `replaced`: the classic group that has its
+        name."""
+        # Of two changes of its kind the second waits for the first, so that a log which fails has one to undo.
+        held = self._held.get(group_id)
+        return self._happen(group_id, event, replaced, may_convert=held is not None and held.durable is not None)
+
+    def _happen(self, group_id: str, event: ConsumerEvent, replaced: Group | None, *, may_convert: bool) -> Happened:
         held = self._held.get(group_id)
         before = ConsumerGroup(group_id) if held is None else held.current
         version = self._topics.metadata_version
-        is_heartbeat = isinstance(event, ConsumerHeartbeat)
+        looks = isinstance(event, REQUESTS_OF_MEMBERS)
         decided = decide(
             before,
             event,
             now_ms=self._clock.now_ms(),
             config=self.config_of(group_id),
             topics=self._topics.topics,
-            topics_changed=is_heartbeat and (held is None or held.seen_version != version),
+            topics_changed=looks and (held is None or held.seen_version != version),
+            may_convert=may_convert,
         )
         written = PendingWrite()
-        if isinstance(decided.answer, HeartbeatResult) and decided.answer.error is not ErrorCode.NONE:
+        if decided.is_refused:
             written(ErrorCode.NONE, -1)  # a refusal waits for nothing
             return Happened(decided.answer, written)
         if not decided.records:
@@ -178,11 +194,16 @@ class ConsumerGroups:
                 written(ErrorCode.NONE, -1)
             else:
                 self._writer.after_writes(written)
+        elif decided.classic is not None and held is not None:
+            if self._become_classic(group_id, held, decided, written):
+                return Happened(decided.answer, written)
+            # A classic group is one record, which may be too large; its members are to go all the same.
+            return self._happen(group_id, event, replaced, may_convert=False)
         else:
             held = self._write(group_id, held, decided, replaced, written)
         if held is None:
             return Happened(decided.answer, written, is_refused=True)
-        if is_heartbeat:
+        if looks:
             held.seen_version = version
         self._apply(group_id, decided.timers)
         return Happened(decided.answer, written)
@@ -202,7 +223,6 @@ class ConsumerGroups:
             held.replaced = replaced
             self._held[group_id] = held
         held.in_flight += 1
-        now_ms = self._clock.now_ms()
         outcome: list[ErrorCode] = []
 
         def settled(error: ErrorCode, base_offset: int) -> None:
@@ -210,8 +230,7 @@ class ConsumerGroups:
             self._settled(group_id, held, decided.group, error)
             written(error and of_consumer_group(error), base_offset)
 
-        batch = group_records.batch(records, self._config, now_ms=now_ms)
-        self._writer.write(batch, now_ms=now_ms, settled=settled)
+        self.write(records, settled)
         if outcome and outcome[0] is not ErrorCode.NONE:
             if not is_new:
                 held.current = before
@@ -227,7 +246,33 @@ class ConsumerGroups:
         elif not held.in_flight and self._held.get(group_id) is held:
             del self._held[group_id]
             if held.replaced is not None:
-                self._restore(held.replaced)
+                self._stop_timers(held.current)
+                self._classic.restore(held.replaced)
+
+    def _become_classic(self, group_id: str, held: _HeldGroup, decided: Decided, written: PendingWrite) -> bool:
+        """Write the end of a group and the classic one that takes its place; False if the log refuses it."""
+        assert decided.classic is not None
+        held.in_flight += 1
+        outcome: list[ErrorCode] = []
+
+        def settled(error: ErrorCode, base_offset: int) -> None:
+            outcome.append(error)
+            held.in_flight -= 1
+            if self._leaving.pop(group_id, None) is not None and error is not ErrorCode.NONE:
+                self._classic.end(group_id)
+                self._held[group_id] = held
+                self._start_timers(held.current)
+            written(error and of_consumer_group(error), base_offset)
+
+        self.write(encoded(group_id, decided.records), settled)
+        if outcome and outcome[0] is not ErrorCode.NONE:
+            return False
+        del self._held[group_id]
+        if not outcome:
+            self._leaving[group_id] = held
+        self._stop_timers(held.current)
+        self._classic.begin(decided.classic, rebalances=decided.classic_rebalances)
+        return True
 
     # Regular expressions
 
@@ -289,10 +334,10 @@ class ConsumerGroups:
         elif held is not None:
             held.is_going = False
 
-    def write(self, records: Sequence[NewRecord], written: PendingWrite) -> None:
+    def write(self, records: Sequence[NewRecord], settled: Settled) -> None:
         """Write records of the partition's groups."""
         now_ms = self._clock.now_ms()
-        self._writer.write(group_records.batch(records, self._config, now_ms=now_ms), now_ms=now_ms, settled=written)
+        self._writer.write(group_records.batch(records, self._config, now_ms=now_ms), now_ms=now_ms, settled=settled)
 
     # Timers
 
@@ -306,9 +351,17 @@ class ConsumerGroups:
                     if running is not None:
                         running.cancel()
 
+    def _stop_timers(self, group: ConsumerGroup) -> None:
+        for member_id in group.members:
+            self._apply(
+                group.group_id, [CancelMemberTimer(ConsumerTimer(kind, member_id)) for kind in ConsumerTimerKind]
+            )
+
     def _start(self, group_id: str, effect: StartMemberTimer) -> None:
         key = (group_id, effect.timer)
         running = self._timers.get(key)
+        if running is not None and effect.unless_runs:
+            return
         if running is not None:
             running.cancel()
         fired = partial(self._fired, key, effect.epoch)

@@ -7,9 +7,11 @@ they count together or not at all. A refusal changes nothing, and its member's s
 from collections.abc import Sequence
 from typing import NamedTuple, assert_never
 
-from eosin.coordinator.groups.consumer.rules import leaving, regexes
+from eosin.coordinator.groups.consumer.rules import classic_members, leaving, regexes, upgrade
+from eosin.coordinator.groups.consumer.rules.classic_members import RefusedClassicRequest
 from eosin.coordinator.groups.consumer.rules.decision import ConsumerDecision
 from eosin.coordinator.groups.consumer.rules.events import (
+    ClassicHeartbeat,
     ConsumerEvent,
     ConsumerHeartbeat,
     HeartbeatResult,
@@ -17,13 +19,18 @@ from eosin.coordinator.groups.consumer.rules.events import (
     MemberTimerFired,
     RegexesResolved,
     TimerEffect,
+    Upgrade,
 )
 from eosin.coordinator.groups.consumer.rules.group import JOIN_EPOCH, ConsumerGroup
 from eosin.coordinator.groups.consumer.rules.heartbeat import RefusedHeartbeat, heartbeat
 from eosin.coordinator.groups.consumer.rules.records import GroupRecord
 from eosin.coordinator.groups.consumer.rules.topics import Topics
 from eosin.coordinator.groups.rules.config import ConsumerGroupConfig
-from eosin.coordinator.groups.rules.effects import LeaveResult
+from eosin.coordinator.groups.rules.effects import JoinResult, LeaveResult, SyncResult
+from eosin.coordinator.groups.rules.events import Join, Sync
+from eosin.coordinator.groups.rules.group import Group
+
+Answer = HeartbeatResult | LeaveResult | JoinResult | SyncResult
 
 
 class Decided(NamedTuple):
@@ -32,8 +39,14 @@ class Decided(NamedTuple):
     group: ConsumerGroup
     records: Sequence[GroupRecord] = ()
     timers: Sequence[TimerEffect] = ()
-    answer: HeartbeatResult | LeaveResult | None = None
+    answer: Answer | None = None
     """None where nobody waits for one."""
+    is_refused: bool = False
+    """True if nothing has happened, of which the answer tells."""
+    classic: Group | None = None
+    """The classic group that takes the place of this one."""
+    classic_rebalances: bool = False
+    """True if that one begins with a rebalance."""
 
 
 def decide(
@@ -44,25 +57,46 @@ def decide(
     config: ConsumerGroupConfig,
     topics: Topics,
     topics_changed: bool = False,
+    may_convert: bool = True,
 ) -> Decided:
-    """The group that follows. `topics_changed`: topics may have, since the group's last look at them."""
-    decision = ConsumerDecision(group, now_ms=now_ms, config=config, topics=topics)
-    answer: HeartbeatResult | LeaveResult | None = None
+    """The group that follows. `topics_changed`: topics may have, since the group's last look at them. `may_convert`:
+    no other change of its kind is on its way to the disk."""
+    decision = ConsumerDecision(group, now_ms=now_ms, config=config, topics=topics, may_convert=may_convert)
+    try:
+        answer = _answer(decision, event, topics_changed=topics_changed)
+    except (RefusedHeartbeat, RefusedClassicRequest) as refusal:
+        return Decided(group, answer=refusal.result, is_refused=True)
+    return Decided(
+        decision.group,
+        tuple(decision.records),
+        tuple(decision.timers),
+        answer,
+        classic=decision.classic,
+        classic_rebalances=decision.classic_rebalances,
+    )
+
+
+def _answer(decision: ConsumerDecision, event: ConsumerEvent, *, topics_changed: bool) -> Answer | None:
     match event:
+        case ConsumerHeartbeat() if event.member_epoch < JOIN_EPOCH:
+            return leaving.leave(decision, event)
         case ConsumerHeartbeat():
-            try:
-                if event.member_epoch < JOIN_EPOCH:
-                    answer = leaving.leave(decision, event)
-                else:
-                    answer = heartbeat(decision, event, topics_changed=topics_changed)
-            except RefusedHeartbeat as refusal:
-                return Decided(group, answer=refusal.result)
+            return heartbeat(decision, event, topics_changed=topics_changed)
+        case Upgrade():
+            upgrade.begin(decision, event.classic)
+            return heartbeat(decision, event.heartbeat, topics_changed=True)
+        case Join():
+            return classic_members.join(decision, event, topics_changed=topics_changed)
+        case Sync():
+            return classic_members.sync(decision, event)
+        case ClassicHeartbeat():
+            return classic_members.heartbeat(decision, event, topics_changed=topics_changed)
         case MembersLeft():
-            answer = leaving.members_left(decision, event)
+            return leaving.members_left(decision, event)
         case MemberTimerFired():
             leaving.timer_fired(decision, event)
         case RegexesResolved():
             regexes.resolved(decision, event)
         case _:
             assert_never(event)
-    return Decided(decision.group, tuple(decision.records), tuple(decision.timers), answer)
+    return None

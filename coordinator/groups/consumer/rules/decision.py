@@ -21,6 +21,7 @@ from eosin.coordinator.groups.consumer.rules.group import (
 from eosin.coordinator.groups.consumer.rules.records import GroupEpoch, GroupRecord, Kind, TargetEpoch
 from eosin.coordinator.groups.consumer.rules.topics import Topics, metadata_hash
 from eosin.coordinator.groups.rules.config import ConsumerGroupConfig
+from eosin.coordinator.groups.rules.group import Group
 
 MAX_EPOCH = 2_147_483_647
 
@@ -28,9 +29,28 @@ MAX_EPOCH = 2_147_483_647
 class ConsumerDecision:
     """The group as it becomes, the records and the timers so far."""
 
-    __slots__ = ("before", "config", "group", "now_ms", "records", "timers", "topics")
+    __slots__ = (
+        "before",
+        "classic",
+        "classic_rebalances",
+        "config",
+        "group",
+        "may_convert",
+        "now_ms",
+        "records",
+        "timers",
+        "topics",
+    )
 
-    def __init__(self, group: ConsumerGroup, *, now_ms: int, config: ConsumerGroupConfig, topics: Topics) -> None:
+    def __init__(
+        self,
+        group: ConsumerGroup,
+        *,
+        now_ms: int,
+        config: ConsumerGroupConfig,
+        topics: Topics,
+        may_convert: bool = True,
+    ) -> None:
         self.before = group
         self.group = group
         self.now_ms = now_ms
@@ -38,6 +58,12 @@ class ConsumerDecision:
         self.topics = topics
         self.records: list[GroupRecord] = []
         self.timers: list[TimerEffect] = []
+        self.classic: Group | None = None
+        """The classic group that takes the place of this one."""
+        self.classic_rebalances = False
+        """True if the classic group begins with a rebalance."""
+        self.may_convert = may_convert
+        """False while another change of the group's kind is not durable."""
 
     # The group and its records
 
@@ -117,9 +143,12 @@ class ConsumerDecision:
 
     # Timers
 
-    def start(self, kind: ConsumerTimerKind, member: ConsumerMember, delay_ms: int) -> None:
-        """Start or restart a timer."""
-        self.timers.append(StartMemberTimer(ConsumerTimer(kind, member.member_id), delay_ms, member.epoch))
+    def start(
+        self, kind: ConsumerTimerKind, member: ConsumerMember, delay_ms: int, *, unless_runs: bool = False
+    ) -> None:
+        """Start or restart a timer; with `unless_runs`, one that runs goes on."""
+        timer = ConsumerTimer(kind, member.member_id)
+        self.timers.append(StartMemberTimer(timer, delay_ms, member.epoch, unless_runs))
 
     def cancel(self, kind: ConsumerTimerKind, member_id: str) -> None:
         """Stop a timer."""

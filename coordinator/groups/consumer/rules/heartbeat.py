@@ -40,14 +40,14 @@ def heartbeat(decision: ConsumerDecision, request: ConsumerHeartbeat, *, topics_
         replaced = None if request.instance_id is None else group.holder(request.instance_id)
         member = ConsumerMember(request.member_id, state=ConsumerMemberState.STABLE)
         if replaced is not None:
-            member = _replace_static(decision, replaced, member)
+            member = replace_static(decision, replaced, member)
     before = member
     updated = _updated(member, request)
     if updated != member or member.member_id not in decision.group.members:
         decision.put_member(updated)
-    _begin_epoch(decision, before, updated, topics_changed=topics_changed)
+    begin_epoch(decision, before, updated, topics_changed=topics_changed)
     compute_target(decision)
-    after = _reconcile(decision, updated, request.owned, changed=topics_changed or updated is not before)
+    after = reconcile(decision, updated, request.owned, changed=topics_changed or updated is not before)
     _time(decision, before, after)
     tells = (
         request.member_epoch == JOIN_EPOCH
@@ -70,7 +70,7 @@ def _has_place(group: ConsumerGroup, request: ConsumerHeartbeat) -> bool:
     if request.member_id in group.members:
         return True
     held = group.holder(request.instance_id) if request.instance_id is not None else None
-    return held is not None and held.epoch == STATIC_LEAVE_EPOCH
+    return held is not None and (held.epoch == STATIC_LEAVE_EPOCH or held.classic is not None)
 
 
 # The member that the request is of
@@ -124,7 +124,7 @@ def _check_epoch(member: ConsumerMember, request: ConsumerHeartbeat) -> None:
         raise RefusedHeartbeat(ErrorCode.FENCED_MEMBER_EPOCH, text)
 
 
-def _replace_static(decision: ConsumerDecision, replaced: ConsumerMember, successor: ConsumerMember) -> ConsumerMember:
+def replace_static(decision: ConsumerDecision, replaced: ConsumerMember, successor: ConsumerMember) -> ConsumerMember:
     """A static member is back under another id: it has what it had, and its target (KIP-345). Returns it."""
     target = decision.group.target(replaced.member_id)
     decision.drop_member(replaced.member_id)
@@ -164,7 +164,7 @@ def _updated(member: ConsumerMember, request: ConsumerHeartbeat) -> ConsumerMemb
 # The group epoch
 
 
-def _begin_epoch(
+def begin_epoch(
     decision: ConsumerDecision, before: ConsumerMember, updated: ConsumerMember, *, topics_changed: bool
 ) -> None:
     """Begin another group epoch if another set of topics is subscribed to, or the topics are others than they were."""
@@ -189,9 +189,10 @@ def _begin_epoch(
 # The member's partitions
 
 
-def _reconcile(
+def reconcile(
     decision: ConsumerDecision, member: ConsumerMember, owned: Partitions | None, *, changed: bool
 ) -> ConsumerMember:
+    """Take the member's next step to its target. `changed`: it, or its topics, may be others than they were."""
     group = decision.group
     if member.state is ConsumerMemberState.STABLE and member.epoch == group.assignment_epoch and not changed:
         return member
@@ -210,6 +211,9 @@ def _reconcile(
 
 def _time(decision: ConsumerDecision, before: ConsumerMember, after: ConsumerMember) -> None:
     decision.start(ConsumerTimerKind.SESSION, after, decision.config.session_timeout_ms)
+    if before.classic is not None:
+        for timer in (ConsumerTimerKind.JOIN, ConsumerTimerKind.SYNC):
+            decision.cancel(timer, after.member_id)
     if after.state is ConsumerMemberState.UNREVOKED_PARTITIONS:
         if before.state is not after.state or before.pending != after.pending:
             decision.start(ConsumerTimerKind.REBALANCE, after, after.rebalance_timeout_ms)
