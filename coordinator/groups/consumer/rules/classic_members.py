@@ -113,6 +113,9 @@ def _accepted(decision: ConsumerDecision, request: Join, holder: ConsumerMember 
         subscription = read_subscription(request.protocols[0][1], decision.topics)
     except DecodeError:
         _refuse_join(request, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    if request.member_id and known is None and subscription.owned:
+        # It was removed and has not heard of it: others may have what it holds. (Apache Kafka takes it.)
+        _refuse_join(request, ErrorCode.UNKNOWN_MEMBER_ID)
     if len(subscription.topics) > config.eosin_subscription_max_topics:
         _refuse_join(request, ErrorCode.INVALID_REQUEST)
     if group.epoch >= MAX_EPOCH:
