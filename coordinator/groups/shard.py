@@ -28,7 +28,7 @@ from eosin.coordinator.groups.offset_commits import Commits, Key
 from eosin.coordinator.groups.offset_deletions import OffsetDeletions
 from eosin.coordinator.groups.ports import GroupObserver
 from eosin.coordinator.groups.rules.config import GroupConfig
-from eosin.coordinator.groups.rules.events import DeleteFailed, Deleting, GroupLoaded, Unloaded
+from eosin.coordinator.groups.rules.events import BecameClassic, DeleteFailed, Deleting, GroupLoaded, Unloaded
 from eosin.coordinator.groups.rules.expiry import expired_offsets, may_vanish
 from eosin.coordinator.groups.rules.group import Group, GroupState
 from eosin.coordinator.hashing import partition_for
@@ -141,7 +141,7 @@ class Shard:
         try:
             await until_committed(self.log, self._clock, name=f"__consumer_offsets-{self.partition}")
             await loader.load(self.log)
-            consumer_groups = replayed(loader.of_other_kinds.values())
+            consumer_groups = replayed(loader.of_other_kinds.values(), loader.consumer_group_times)
         except (CorruptRecords, DecodeError, OSError):
             _LOG.exception("__consumer_offsets-%d could not be read: its groups are unavailable", self.partition)
             if self.state is ShardState.LOADING:
@@ -161,7 +161,10 @@ class Shard:
             self.consumer.write(left_over, PendingWrite())
         for group in loader.groups.values():
             if group.members:
-                self.runner.happen(group.group_id, GroupLoaded())
+                # One that a consumer group has become, and that has not begun a generation since, has members missing.
+                ended = consumer_groups.ended.get(group.group_id)
+                is_new = ended is not None and loader.group_offsets.get(group.group_id) == ended + 1
+                self.runner.happen(group.group_id, BecameClassic(rebalances=True) if is_new else GroupLoaded())
         self.deletions.resume(loader.doomed)
         if self._deleted_topics:
             self.forget_topics(self._deleted_topics)

@@ -29,6 +29,7 @@ _VERSION_BYTES: Final = 2
 _OFFSET_KEYS: Final = (b"\0\0", b"\0\1")
 """Versions of a key that names a group and a partition, alike from there on."""
 _GROUP_KEY: Final = b"\0\2"
+_CONSUMER_GROUP_KEY: Final = b"\0\3"
 
 
 class Loader:
@@ -58,6 +59,8 @@ class Loader:
         self._other_kinds = other_kinds
         self.of_other_kinds: dict[bytes, KeyValue] = {}
         """The last record of each key of these kinds."""
+        self.consumer_group_times: dict[bytes, int] = {}
+        """The time of each among them that is a consumer group's own: all records of a batch are of one time."""
 
     async def load(self, log: CoordinatorLog) -> None:
         """Read the whole log. Raises CorruptRecords, DecodeError or OSError when it cannot be read."""
@@ -77,7 +80,8 @@ class Loader:
             return
         batch = run[position : position + size]
         pending = self._pending.setdefault(producer_id, {}) if attributes & TRANSACTIONAL else None
-        for record in key_values(batch, read_header(batch)):
+        header = read_header(batch)
+        for record in key_values(batch, header):
             key = record.key or b""
             kind = key[:_VERSION_BYTES]
             if kind in _OFFSET_KEYS:
@@ -86,6 +90,8 @@ class Loader:
                 self._groups[key] = record
             elif kind in self._other_kinds:
                 self.of_other_kinds[key] = record
+                if kind == _CONSUMER_GROUP_KEY:
+                    self.consumer_group_times[key] = header.max_timestamp
             elif read(record) is None:
                 self._unknown[kind] = self._unknown.get(kind, 0) + 1
 
