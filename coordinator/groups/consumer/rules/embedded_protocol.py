@@ -20,6 +20,11 @@ _VERSION_BYTES: Final = 2
 _NEWEST: Final = ASSIGNMENT.versions[-1]
 
 
+_SELF_SUFFICIENT: Final = frozenset({"range", "roundrobin", "sticky", "cooperative-sticky"})
+"""Assignors of clients whose members need no data from the leader. (librdkafka's sticky ones send it back all the same,
+and Apache Kafka refuses their groups.)"""
+
+
 class Subscription(NamedTuple):
     """The subscription of a classic member."""
 
@@ -37,13 +42,13 @@ def read_subscription(metadata: bytes, topics: Topics) -> Subscription:
     return Subscription(tuple(sorted(set(read.topics))), owned, read.rack_id or None)
 
 
-def read_assignment(assignment: bytes, topics: Topics) -> Partitions:
+def read_assignment(assignment: bytes, topics: Topics, protocol_name: str) -> Partitions:
     """The partitions of an assignment, but for those of topics that are gone; empty bytes are none. Raises DecodeError,
     also for one with data of a client's own assignor, which nobody here can pass on."""
     if not assignment:
         return frozenset()
     read: ConsumerProtocolAssignment = decode_value(ConsumerProtocolAssignment, assignment)
-    if read.user_data:
+    if read.user_data and protocol_name not in _SELF_SUFFICIENT:
         raise DecodeError("an assignment has data of a custom assignor")
     return frozenset(_with_ids(read.assigned_partitions, topics))
 

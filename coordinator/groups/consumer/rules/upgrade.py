@@ -74,7 +74,7 @@ def _members(classic: Group, topics: Topics) -> list[ConsumerMember]:
     members = []
     for member in classic.members.values():
         subscription = read_subscription(member.metadata(protocol_name), topics)
-        had = _had(classic, member, subscription.owned, topics) - taken
+        had = _had(classic, member, subscription.owned, topics, protocol_name) - taken
         taken |= had
         members.append(
             ConsumerMember(
@@ -94,12 +94,12 @@ def _members(classic: Group, topics: Topics) -> list[ConsumerMember]:
     return members
 
 
-def _had(classic: Group, member: Member, owned: Partitions, topics: Topics) -> Partitions:
+def _had(classic: Group, member: Member, owned: Partitions, topics: Topics, protocol_name: str) -> Partitions:
     """The partitions of a member: those of the last assignment, or, if a rebalance has taken that away, those that it
     has said that it keeps."""
     if not member.assignment and classic.state is not GroupState.STABLE:
         return owned
-    return read_assignment(member.assignment, topics)
+    return read_assignment(member.assignment, topics, protocol_name)
 
 
 def _consumer_group(group: ConsumerGroup, members: list[ConsumerMember]) -> ConsumerGroup:

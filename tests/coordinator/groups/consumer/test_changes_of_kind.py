@@ -158,7 +158,6 @@ def test_partitions_of_a_topic_that_is_gone_are_nobodys() -> None:
         ({"a": assigned(0)}, config(migration_policy=MigrationPolicy.DOWNGRADE), "policy is downgrade"),
         ({"a": assigned(0)}, config(migration_policy=MigrationPolicy.DISABLED), "policy is disabled"),
         ({"a": assigned(0), "b": assigned(1)}, config(max_size=1), "more than 1 members"),
-        ({"a": assigned(0, user_data=b"mine")}, AT_ONCE, "custom assignor"),
         ({"a": b"\0\1broken"}, AT_ONCE, "only the classic protocol"),
     ],
 )
@@ -171,6 +170,16 @@ def test_a_group_that_cannot_become_a_consumer_group_stays_as_it_is(
     assert answer.error is ErrorCode.GROUP_ID_NOT_FOUND
     assert text in (answer.message or "")
     assert (group.classic, group.consumer) == (before, None)
+
+
+@pytest.mark.parametrize(("assignor", "error"), [("mine", ErrorCode.GROUP_ID_NOT_FOUND), ("cooperative-sticky", NONE)])
+def test_an_assignor_that_may_need_its_data_keeps_the_group_classic(assignor: str, error: ErrorCode) -> None:
+    group = MigratingGroup(orders=4)
+    group.join("", needs_known_id=False, fresh_member_id="a", protocols=((assignor, metadata("orders")),))
+    group.sync("a", 1, {"a": assigned(0, user_data=b"mine")})
+    answer = group.joins("new")
+    assert answer.error is error
+    assert "custom assignor" in (answer.message or "custom assignor")
 
 
 def test_a_group_of_others_than_consumers_stays_as_it_is() -> None:
