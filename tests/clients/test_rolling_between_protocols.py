@@ -15,7 +15,6 @@ from waiting import HANG_S
 from wire import Wire
 
 from eosin.protocol.schemas.list_groups import ListGroupsRequest
-from eosin.protocol.schemas.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
 pytestmark = pytest.mark.process
 
@@ -132,8 +131,6 @@ async def prepare(address: str) -> None:
     wire = await Wire.open(address)
     for name in ("in", "out"):
         await wire.create_topic(name, partitions=PARTITIONS)
-    update = FeatureUpdateKey("group.version", 1, upgrade_type=1)
-    assert (await wire.ask(UpdateFeaturesRequest(feature_updates=(update,)), 1)).error_code == 0
     await wire.close()
 
 
