@@ -33,7 +33,7 @@ class Conversions:
         self._runner.happen(group.group_id, BecameClassic(rebalances))
 
     def end(self, group_id: str) -> None:
-        """That was not durable: its members find a consumer group."""
+        """The change was not durable: its members find a consumer group."""
         self._runner.happen(group_id, Unloaded())
         self._runner.groups.pop(group_id, None)
 

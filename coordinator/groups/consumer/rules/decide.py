@@ -63,7 +63,7 @@ def decide(
     no other change of its kind is on its way to the disk."""
     decision = ConsumerDecision(group, now_ms=now_ms, config=config, topics=topics, may_convert=may_convert)
     try:
-        answer = _answer(decision, event, topics_changed=topics_changed)
+        answer = _decided(decision, event, topics_changed=topics_changed)
     except (RefusedHeartbeat, RefusedClassicRequest) as refusal:
         return Decided(group, answer=refusal.result, is_refused=True)
     return Decided(
@@ -76,7 +76,7 @@ def decide(
     )
 
 
-def _answer(decision: ConsumerDecision, event: ConsumerEvent, *, topics_changed: bool) -> Answer | None:
+def _decided(decision: ConsumerDecision, event: ConsumerEvent, *, topics_changed: bool) -> Answer | None:
     match event:
         case ConsumerHeartbeat() if event.member_epoch < JOIN_EPOCH:
             return leaving.leave(decision, event)
