@@ -22,7 +22,7 @@ delegation.token.expiry.time.ms delegation.token.master.key delegation.token.max
 delegation.token.secret.key delete.records.purgatory.purge.interval.requests early.start.listeners
 fetch.purgatory.purge.interval.requests follower.fetch.last.tiered.offset.enable
 group.consumer.max.assignment.interval.ms group.consumer.max.heartbeat.interval.ms
-group.consumer.max.session.timeout.ms group.consumer.migration.policy group.consumer.min.assignment.interval.ms
+group.consumer.max.session.timeout.ms group.consumer.min.assignment.interval.ms
 group.consumer.min.heartbeat.interval.ms group.consumer.min.session.timeout.ms
 group.coordinator.append.linger.ms group.coordinator.append.max.buffer.size group.coordinator.background.threads
 group.coordinator.cached.buffer.max.bytes group.coordinator.new.enable group.coordinator.rebalance.protocols

@@ -220,9 +220,10 @@ class GroupCoordinator:
         group = shard.consumer.current(group_id)
         if group is not None and group.members:
             joined = await classic_requests.join(shard.consumer, group_id, event)
-            if joined.error is not ErrorCode.NONE or group_id not in shard.groups:
+            classic = shard.groups.get(group_id)
+            if joined.error is not ErrorCode.NONE or classic is None or _is_in(classic, joined):
                 return joined
-            # The group has become a classic one, with this member.
+            # The group has become a classic one, with this member, and rebalances.
             event = replace(event, member_id=joined.member_id)
         elif group is not None:
             refusal = self._make_classic(shard, group_id)
@@ -531,3 +532,8 @@ class GroupCoordinator:
             return
         shards.pop(0).expire()
         self._expiry = self._clock.call_later(0, lambda: self._expire_next(shards))
+
+
+def _is_in(group: Group, joined: JoinResult) -> bool:
+    """True if the group is in the generation that its member was told."""
+    return group.state is GroupState.STABLE and group.generation_id == joined.generation_id

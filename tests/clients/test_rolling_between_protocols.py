@@ -21,7 +21,6 @@ pytestmark = pytest.mark.process
 SETTINGS: Final = {
     "group.consumer.heartbeat.interval.ms": "200",
     "group.consumer.assignment.interval.ms": "0",
-    "group.min.session.timeout.ms": "1000",
 }
 PARTITIONS: Final = 4
 BATCH: Final = 20
@@ -35,7 +34,7 @@ class Copier:
         servers = {"bootstrap.servers": address, "client.id": name}
         fields: dict[str, Any] = {"group.id": "g", "group.protocol": protocol, "enable.auto.commit": False}
         if protocol == "classic":
-            fields |= {"heartbeat.interval.ms": 200, "session.timeout.ms": 10_000}
+            fields |= {"heartbeat.interval.ms": 200}
         self.consumer = ck.Consumer({**servers, **fields, "auto.offset.reset": "earliest", **settings})
         self.producer = ck.Producer({**servers, "transactional.id": f"{name}-{protocol}"})
         self.producer.init_transactions()

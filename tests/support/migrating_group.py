@@ -115,7 +115,7 @@ class MigratingGroup:
         if self.consumer is not None and self.consumer.members:
             answer = self._consumer_happens(event)
             assert isinstance(answer, JoinResult)
-            if answer.error is not ErrorCode.NONE or self.classic is None:
+            if answer.error is not ErrorCode.NONE or self.classic is None or self.is_stable():
                 self.answers[self._requests] = answer
                 return self._requests
             event = Join(**{**request, **fields, "member_id": answer.member_id})

@@ -34,7 +34,7 @@ def convert(decision: ConsumerDecision, *, without: Collection[str] = (), joinin
     has only taken the place of another and all have come to their targets."""
     group = decision.group
     staying = {name: member for name, member in group.members.items() if name not in without}
-    classic = _classic_group(group, staying, decision.topics, joining=joining, now_ms=decision.now_ms)
+    classic = _classic_group(group, staying, decision.topics, now_ms=decision.now_ms)
     for record in end_records(group):
         decision.write(record)
     decision.write(GroupRecord(Kind.CLASSIC_GROUP, value=classic))
@@ -44,7 +44,7 @@ def convert(decision: ConsumerDecision, *, without: Collection[str] = (), joinin
 
 
 def _classic_group(
-    group: ConsumerGroup, staying: Mapping[str, ConsumerMember], topics: Topics, *, joining: str, now_ms: int
+    group: ConsumerGroup, staying: Mapping[str, ConsumerMember], topics: Topics, *, now_ms: int
 ) -> Group:
     members = {name: _member(member) for name, member in staying.items()}
     protocol_name = select_protocol(list(members.values()))
@@ -53,8 +53,6 @@ def _classic_group(
         like = member.metadata(protocol_name)
         assignment = assignment_bytes(staying[name].owned(), names, like=like)
         members[name] = replace(member, assignment=assignment)
-    # A leader that joins again begins a rebalance, so the one that is joining is the last choice.
-    leader_id = min(members, key=lambda name: (name == joining, name))
     return Group(
         group.group_id,
         state=GroupState.STABLE,
@@ -62,7 +60,7 @@ def _classic_group(
         generation_id=group.epoch,
         protocol_type=CONSUMER_PROTOCOL,
         protocol_name=protocol_name,
-        leader_id=leader_id,
+        leader_id=min(members),
         members=members,
     )
 
