@@ -46,7 +46,7 @@ SUPPORTED_ALONE: Final[Mapping[str, LevelRange]] = {
 Kafka that are not built are at level 0, and named so that `kafka-features describe` shows them."""
 
 NO_LEVELS: Final[Mapping[str, int]] = {}
-LEVELS_OF_NEW_DIRECTORIES: Final = NO_LEVELS
+LEVELS_OF_NEW_DIRECTORIES: Final[Mapping[str, int]] = {GROUP_VERSION: 1}
 """Levels that a broker alone begins with. An older directory keeps its own until they are raised."""
 
 CHANGED_WHILE_RUNNING: Final = frozenset({GROUP_VERSION})

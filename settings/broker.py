@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, Literal, cast
 
-from eosin.coordinator.groups.rules.config import RANGE, UNIFORM
+from eosin.coordinator.groups.rules.config import RANGE, UNIFORM, MigrationPolicy
 from eosin.model.features import SUPPORTED_ALONE, TRANSACTION_VERSION
 from eosin.settings.connections import connections_by_address
 from eosin.settings.listeners import EVERY_LISTENER, Listener, parse_listeners, protocol_map, protocols_of
@@ -305,6 +305,12 @@ class BrokerConfig(SaslSettings):
         "Assignors that members of consumer groups may name; the first is the default.",
         kind=LIST,
         choices=(UNIFORM, RANGE),
+    )
+    group_consumer_migration_policy: str = setting(
+        MigrationPolicy.BIDIRECTIONAL.value,
+        "Whether groups with members change between classic and consumer group as their clients do.",
+        kind=STRING,
+        choices=tuple(policy.value for policy in MigrationPolicy),
     )
     group_consumer_regex_refresh_interval_ms: int = setting(
         600_000,

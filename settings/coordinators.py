@@ -1,7 +1,7 @@
 """Build the settings of other rooms: these declare the fields that they need, and know nothing of the broker's
 config."""
 
-from eosin.coordinator.groups.rules.config import ConsumerGroupConfig, GroupConfig
+from eosin.coordinator.groups.rules.config import ConsumerGroupConfig, GroupConfig, MigrationPolicy
 from eosin.coordinator.transactions.rules.config import TransactionConfig
 from eosin.settings.broker import BrokerConfig
 from eosin.storage.compaction.cleaner import CleanerConfig
@@ -59,6 +59,8 @@ def consumer_group_config(config: BrokerConfig) -> ConsumerGroupConfig:
         assignment_interval_ms=config.group_consumer_assignment_interval_ms,
         max_size=config.group_consumer_max_size,
         assignors=config.group_consumer_assignors,
+        migration_policy=MigrationPolicy(config.group_consumer_migration_policy),
+        classic_max_size=config.group_max_size,
         regex_refresh_interval_ms=config.group_consumer_regex_refresh_interval_ms,
     )
 

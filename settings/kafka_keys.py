@@ -21,7 +21,6 @@ controller.quota.window.size.seconds create.topic.policy.class.name delegation.t
 delegation.token.expiry.time.ms delegation.token.master.key delegation.token.max.lifetime.ms
 delegation.token.secret.key delete.records.purgatory.purge.interval.requests early.start.listeners
 fetch.purgatory.purge.interval.requests follower.fetch.last.tiered.offset.enable
-group.consumer.migration.policy
 group.coordinator.append.linger.ms group.coordinator.append.max.buffer.size group.coordinator.background.threads
 group.coordinator.cached.buffer.max.bytes group.coordinator.new.enable group.coordinator.rebalance.protocols
 group.coordinator.threads group.share.assignment.interval.ms group.share.assignors group.share.delivery.count.limit

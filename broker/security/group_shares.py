@@ -148,6 +148,8 @@ def _size_of_consumer_group(group: ConsumerGroup) -> int:
     size = MEMBER_BYTES + 2 * len(group.group_id) + PARTITION_BYTES * len(group.owners)
     for member in group.members.values():
         size += MEMBER_BYTES + sum(map(len, member.topics)) + len(member.regex)
+        if member.classic is not None:
+            size += protocol_bytes(member.classic.protocols)
     return size
 
 

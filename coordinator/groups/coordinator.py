@@ -20,9 +20,16 @@ from uuid import UUID
 
 from msgspec.structs import replace
 
+from eosin.coordinator.groups.consumer import classic_requests
 from eosin.coordinator.groups.consumer.ports import ClusterTopics, MayDescribe, may_describe_all
 from eosin.coordinator.groups.consumer.rules import validation
-from eosin.coordinator.groups.consumer.rules.events import ConsumerHeartbeat, HeartbeatResult, MembersLeft
+from eosin.coordinator.groups.consumer.rules.events import (
+    ClassicHeartbeat,
+    ConsumerHeartbeat,
+    HeartbeatResult,
+    MembersLeft,
+    Upgrade,
+)
 from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup
 from eosin.coordinator.groups.consumer.rules.targets import CHARS_PER_MEMBER
 from eosin.coordinator.groups.log.writer import PendingWrite
@@ -50,6 +57,8 @@ _LOG: Final = logging.getLogger("eosin.coordinator.groups")
 
 MOST_REMOVED: Final = 100
 """Members of a consumer group that one decision removes: some milliseconds, and a batch that every log takes."""
+NO_REQUEST: Final = 0
+"""Of an event before anybody waits for its answer."""
 
 CLASSIC: Final = "classic"
 CONSUMER: Final = "consumer"
@@ -206,19 +215,11 @@ class GroupCoordinator:
         shard = self._shards.of_group(group_id) if group_id else ErrorCode.INVALID_GROUP_ID
         if isinstance(shard, ErrorCode):
             return JoinResult(shard, member_id)
-        consumer_group = shard.consumer.current(group_id)
-        if consumer_group is not None:
-            refused = self._make_classic(shard, consumer_group)
-            if refused is not ErrorCode.NONE:
-                return JoinResult(refused, member_id)
         refusal = self._refuse_join(shard, group_id, member_id, session_timeout_ms, protocols)
         if refusal is not ErrorCode.NONE:
             return JoinResult(refusal, member_id)
-        if group_id not in shard.groups:
-            shard.create_group(group_id)
-        request_id, answer = shard.runner.new_request()
         event = Join(
-            request_id=request_id,
+            request_id=NO_REQUEST,
             member_id=member_id,
             instance_id=instance_id,
             protocol_type=protocol_type,
@@ -231,18 +232,31 @@ class GroupCoordinator:
             needs_known_id=api_version >= 4,
             can_skip_assignment=api_version >= 9,
         )
-        shard.runner.happen(group_id, event)
+        group = shard.consumer.current(group_id)
+        if group is not None and group.members:
+            joined = await classic_requests.join(shard.consumer, group_id, event)
+            classic = shard.groups.get(group_id)
+            if joined.error is not ErrorCode.NONE or classic is None or _is_in(classic, joined):
+                return joined
+            # The group has become a classic one, with this member, and rebalances.
+            event = replace(event, member_id=joined.member_id)
+        elif group is not None:
+            refusal = self._make_classic(shard, group_id)
+        elif group_id not in shard.groups:
+            shard.create_group(group_id)
+        if refusal is not ErrorCode.NONE:
+            return JoinResult(refusal, member_id)
+        request_id, answer = shard.runner.new_request()
+        shard.runner.happen(group_id, replace(event, request_id=request_id))
         result = await answer
         assert isinstance(result, JoinResult)
         return result
 
-    def _make_classic(self, shard: Shard, group: ConsumerGroup) -> ErrorCode:
+    def _make_classic(self, shard: Shard, group_id: str) -> ErrorCode:
         """Make a classic group of a consumer group that has no members (consumer-groups.md 1)."""
-        if shard.consumer.is_going(group.group_id):
+        if shard.consumer.is_going(group_id):
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        if group.members:
-            return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-        return of_group_record(shard.become_classic(group.group_id))
+        return of_group_record(shard.become_classic(group_id))
 
     def _refuse_join(
         self, shard: Shard, group_id: str, member_id: str, session_timeout_ms: int, protocols: Protocols
@@ -252,7 +266,7 @@ class GroupCoordinator:
             return ErrorCode.INVALID_SESSION_TIMEOUT
         if protocol_bytes(protocols) > config.eosin_group_member_metadata_max_bytes:
             return ErrorCode.INVALID_REQUEST
-        if group_id in shard.groups:
+        if group_id in shard.groups or group_id in shard.consumer:
             return ErrorCode.NONE
         if member_id:
             return ErrorCode.UNKNOWN_MEMBER_ID
@@ -283,11 +297,8 @@ class GroupCoordinator:
             return SyncResult(ErrorCode.REBALANCE_IN_PROGRESS if loading else shard)
         if api_version >= 5 and (protocol_type is None or protocol_name is None):
             return SyncResult(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-        if group_id not in shard.groups:
-            return SyncResult(ErrorCode.UNKNOWN_MEMBER_ID)
-        request_id, answer = shard.runner.new_request()
         event = Sync(
-            request_id=request_id,
+            request_id=NO_REQUEST,
             member_id=member_id,
             instance_id=instance_id,
             generation_id=generation_id,
@@ -295,7 +306,12 @@ class GroupCoordinator:
             protocol_name=protocol_name,
             assignments=assignments,
         )
-        shard.runner.happen(group_id, event)
+        if group_id in shard.consumer:
+            return await classic_requests.sync(shard.consumer, group_id, event)
+        if group_id not in shard.groups:
+            return SyncResult(ErrorCode.UNKNOWN_MEMBER_ID)
+        request_id, answer = shard.runner.new_request()
+        shard.runner.happen(group_id, replace(event, request_id=request_id))
         result = await answer
         assert isinstance(result, SyncResult)
         return result
@@ -308,6 +324,9 @@ class GroupCoordinator:
         if isinstance(shard, ErrorCode):
             # A member is not to lose its place because its coordinator has just started.
             return ErrorCode.NONE if shard is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else shard
+        if group_id in shard.consumer:
+            request = ClassicHeartbeat(member_id, generation_id, instance_id)
+            return classic_requests.heartbeat(shard.consumer, group_id, request)
         group = shard.groups.get(group_id)
         if group is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
@@ -354,10 +373,11 @@ class GroupCoordinator:
         refused = self._refuse_heartbeat(shard, group_id, request) or shard.consumer.regex_refusal(group_id, request)
         if refused is not None:
             return refused
-        classic = shard.groups.pop(group_id, None)
-        happened = shard.consumer.happen(group_id, request, replaced=classic)
-        if classic is not None and group_id not in shard.consumer:
-            shard.groups.setdefault(group_id, classic)
+        classic = shard.groups.get(group_id)
+        event = Upgrade(classic, request) if classic is not None and classic.members else request
+        happened = shard.consumer.happen(group_id, event, replaced=classic)
+        if classic is not None and group_id in shard.consumer:
+            shard.conversions.leave(group_id)
         shard.consumer.search_topics(group_id, may_describe)
         error = happened.written.error if happened.written.is_done else await happened.written.wait()
         assert isinstance(happened.answer, HeartbeatResult)
@@ -381,7 +401,9 @@ class GroupCoordinator:
             return None
         if classic.state is GroupState.DEAD:
             return HeartbeatResult(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        if request.member_epoch == 0 and classic.state is GroupState.EMPTY and not classic.pending_members:
+        if shard.consumer.becomes_classic(group_id):
+            return HeartbeatResult(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        if request.member_epoch == 0:
             return None
         text = f"Group {group_id} is not a consumer group: its members use group.protocol=classic."
         return HeartbeatResult(ErrorCode.GROUP_ID_NOT_FOUND, text)
@@ -544,3 +566,8 @@ class GroupCoordinator:
                 waited.add_done_callback(lambda _: self._expire_some(steps))
             return
         self._schedule_expiry()
+
+
+def _is_in(group: Group, joined: JoinResult) -> bool:
+    """True if the group is in the generation that its member was told."""
+    return group.state is GroupState.STABLE and group.generation_id == joined.generation_id

@@ -17,7 +17,8 @@ from eosin.coordinator.groups.consumer.log.replay import Replayed, replayed, rep
 from eosin.coordinator.groups.consumer.ports import ClusterTopics, NoTopics
 from eosin.coordinator.groups.consumer.rules.expiry import expired_of_consumer_group
 from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup, ConsumerGroupState
-from eosin.coordinator.groups.consumer.rules.leaving import end_records
+from eosin.coordinator.groups.consumer.rules.records import end_records
+from eosin.coordinator.groups.conversions import Conversions
 from eosin.coordinator.groups.effect_runner import GroupEffectRunner
 from eosin.coordinator.groups.log import records as group_records
 from eosin.coordinator.groups.log.confirmations import OffsetConfirmations
@@ -28,7 +29,7 @@ from eosin.coordinator.groups.offset_commits import Commits, Key
 from eosin.coordinator.groups.offset_deletions import OffsetDeletions
 from eosin.coordinator.groups.ports import GroupObserver
 from eosin.coordinator.groups.rules.config import ConsumerConfigOf, GroupConfig
-from eosin.coordinator.groups.rules.events import DeleteFailed, Deleting, GroupLoaded, Unloaded
+from eosin.coordinator.groups.rules.events import BecameClassic, DeleteFailed, Deleting, GroupLoaded, Unloaded
 from eosin.coordinator.groups.rules.expiry import Subscribed, expired_offsets, may_vanish
 from eosin.coordinator.groups.rules.group import Group, GroupState
 from eosin.coordinator.groups.rules.stats import GroupStats
@@ -102,13 +103,14 @@ class Shard:
             writer=self._writer, clock=session_clock or clock, config=config, holds_offsets=self.commits.holds
         )
         self.runner.observer = self.commits.observer = observer
+        self.conversions = Conversions(self.runner, is_active=lambda: self.state is ShardState.ACTIVE)
         self.consumer = ConsumerGroups(
             writer=self._writer,
             clock=clock,
             session_clock=session_clock or clock,
             config=config,
             topics=topics,
-            restore=self._restore,
+            classic=self.conversions,
             config_of=consumer_config_of,
         )
         self.stats = self.runner.stats = self.commits.stats = self.consumer.stats = stats or GroupStats()
@@ -172,7 +174,10 @@ class Shard:
             self.consumer.write(left_over, PendingWrite())
         for group in loader.groups.values():
             if group.members:
-                self.runner.happen(group.group_id, GroupLoaded())
+                # One that a consumer group has become, and that has not begun a generation since, has members missing.
+                ended = consumer_groups.ended.get(group.group_id)
+                is_new = ended is not None and loader.group_offsets.get(group.group_id) == ended + 1
+                self.runner.happen(group.group_id, BecameClassic(rebalances=True) if is_new else GroupLoaded())
         self.deletions.resume(loader.doomed)
         if self._deleted_topics:
             self.forget_topics(self._deleted_topics)
@@ -180,15 +185,18 @@ class Shard:
     async def _read(self, loader: Loader) -> Replayed:
         """Read the log, and return its consumer groups. These may have many members, so they are put together before
         the last look at the log, in turns; and once more if there was anything of them in it."""
-        count, found = -1, Replayed({}, {}, {}, {})
+        count, found = -1, Replayed({}, {}, {}, {}, {})
 
         async def put_together() -> None:
             nonlocal count, found
             count, records = loader.count_of_other_kinds, list(loader.of_other_kinds.values())
-            found = await outcome_in_turns(replayed_in_steps(records), self._clock)
+            times = loader.consumer_group_times
+            found = await outcome_in_turns(replayed_in_steps(records, times), self._clock)
 
         await loader.load(self.log, put_together)
-        return found if count == loader.count_of_other_kinds else replayed(loader.of_other_kinds.values())
+        if count == loader.count_of_other_kinds:
+            return found
+        return replayed(loader.of_other_kinds.values(), loader.consumer_group_times)
 
     def _settle_names(self, loader: Loader, consumer_groups: Replayed) -> list[NewRecord]:
         """Leave each name to one kind of group: the one whose record is the last (consumer-groups.md 12.3). Returns the
@@ -238,9 +246,6 @@ class Shard:
     def create_group(self, group_id: str) -> None:
         """Create a group without members."""
         self.groups[group_id] = Group(group_id, state_timestamp_ms=self._clock.now_ms())
-
-    def _restore(self, group: Group) -> None:
-        self.groups.setdefault(group.group_id, group)
 
     def become_classic(self, group_id: str) -> ErrorCode:
         """Put an empty classic group in the place of an empty consumer group, whose offsets stay. Returns the log's

@@ -9,11 +9,13 @@ from collections.abc import Iterator
 from typing import Final
 
 from eosin.coordinator.groups.consumer.rules.events import (
+    ClassicHeartbeat,
     ConsumerEvent,
     ConsumerHeartbeat,
     ConsumerTimerKind,
     MembersLeft,
     MemberTimerFired,
+    Upgrade,
 )
 from eosin.coordinator.groups.consumer.rules.group import (
     STATIC_LEAVE_EPOCH,
@@ -22,6 +24,7 @@ from eosin.coordinator.groups.consumer.rules.group import (
     ConsumerMember,
     ConsumerMemberState,
 )
+from eosin.coordinator.groups.rules.events import Join
 from eosin.observe.recorder.events import ClientIdentity, HistoryEvent
 from eosin.observe.recorder.group_events import (
     EXPELLED,
@@ -63,8 +66,7 @@ def consumer_happened(
         yield _event(now_ms, REBALANCE, _reason(before, after, event, gone, arrival))
     if after.assignment_epoch > before.assignment_epoch and after.members:
         yield _event(now_ms, TARGET, str(after.assignment_epoch), count=len(after.members))
-    if isinstance(event, ConsumerHeartbeat):
-        yield from _on_the_way(before, after, event.member_id, now_ms)
+    yield from _on_the_way(before, after, _speaker(event), now_ms)
 
 
 def _departures(before: ConsumerGroup, after: ConsumerGroup, event: ConsumerEvent) -> Iterator[_Departure]:
@@ -90,18 +92,31 @@ def _expelled_because(event: MemberTimerFired, member: ConsumerMember) -> str:
     if event.timer.kind is ConsumerTimerKind.SESSION:
         return _SILENT
     within = duration(member.rebalance_timeout_ms)
+    if event.timer.kind is not ConsumerTimerKind.REBALANCE:
+        return f"it did not join again, or fetch its partitions, within {within} (max.poll.interval.ms)"
     return f"it did not give up {plural(len(member.pending), 'partition')} within {within} (max.poll.interval.ms)"
 
 
 def _arrival(before: ConsumerGroup, after: ConsumerGroup, event: ConsumerEvent) -> tuple[str, ConsumerMember] | None:
     """A member that is new, and the way in which it came."""
-    if not isinstance(event, ConsumerHeartbeat) or event.member_epoch < 0:
+    member = after.members.get(_speaker(event))
+    if member is None or member.member_id in before.members:
         return None
-    member = after.members.get(event.member_id)
-    if member is None or event.member_id in before.members:
-        return None
-    is_back = event.instance_id is not None and event.instance_id in before.instances
+    is_back = member.instance_id is not None and member.instance_id in before.instances
     return REPLACED if is_back else JOINED, member
+
+
+def _speaker(event: ConsumerEvent) -> str:
+    """The member that has sent a request; empty if none has."""
+    match event:
+        case ConsumerHeartbeat() | ClassicHeartbeat():
+            return event.member_id
+        case Upgrade():
+            return event.heartbeat.member_id
+        case Join():
+            return event.member_id or event.fresh_member_id
+        case _:
+            return ""
 
 
 def _reason(
@@ -120,8 +135,9 @@ def _reason(
     if arrival is not None:
         back = "came back under a new id" if arrival[0] == REPLACED else "joined"
         return clipped(f"{client(_who(arrival[1]))} {back}")
-    if isinstance(event, ConsumerHeartbeat):
-        old, new = before.members.get(event.member_id), after.members[event.member_id]
+    new = after.members.get(_speaker(event))
+    if new is not None:
+        old = before.members.get(new.member_id)
         if old is not None and (old.topics, old.regex) != (new.topics, new.regex):
             return clipped(f"{client(_who(new))} is subscribed to something else now")
         return "a topic that its members read has come, gone or grown"

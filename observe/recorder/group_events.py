@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from eosin.coordinator.groups.rules.events import (
+    BecameClassic,
     Event,
     GroupLoaded,
     Join,
@@ -139,6 +140,8 @@ def _reason(before: Group, event: Event, gone: list[Member], new: list[Member]) 
     """The reason of a rebalance, as the clause after `because`."""
     if type(event) is Rebalance:
         return "an operator wanted it"
+    if type(event) is BecameClassic:
+        return "it is a classic group again, since its last member of the consumer protocol has gone"
     if gone and not (new and type(event) is Join):
         kind, why = _parting(event, gone[0], new)
         others = f" and {len(gone) - 1} others" if len(gone) > 1 else ""

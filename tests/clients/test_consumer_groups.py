@@ -13,8 +13,6 @@ from confluent_kafka.admin import AdminClient
 from waiting import HANG_S
 from wire import Wire
 
-from eosin.protocol.schemas.update_features import FeatureUpdateKey, UpdateFeaturesRequest
-
 SETTINGS = {
     "group.consumer.heartbeat.interval.ms": "200",
     "group.consumer.assignment.interval.ms": "0",
@@ -35,12 +33,9 @@ def poll_until(consumers: list[Any], done: Callable[[], bool]) -> list[ck.Messag
     return messages
 
 
-async def serve_consumer_groups(address: str) -> None:
+async def create_topic(address: str) -> None:
     wire = await Wire.open(address)
     await wire.create_topic("orders", partitions=4)
-    update = FeatureUpdateKey("group.version", 1, upgrade_type=1)
-    answer = await wire.ask(UpdateFeaturesRequest(feature_updates=(update,)), 1)
-    assert answer.error_code == 0
     await wire.close()
 
 
@@ -51,7 +46,7 @@ def partitions(consumer: Any) -> set[int]:
 @pytest.mark.process
 def test_two_members_share_a_topic_and_one_takes_over(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path / "data", settings=SETTINGS) as broker:
-        asyncio.run(serve_consumer_groups(broker.address))
+        asyncio.run(create_topic(broker.address))
         producer = ck.Producer({"bootstrap.servers": broker.address, "transactional.id": "t"})
         producer.init_transactions()
         producer.begin_transaction()

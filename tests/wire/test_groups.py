@@ -11,8 +11,6 @@ from wire_group import RawMember, commit_offset, describe, fetch_offset
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.schemas.api_versions import ApiVersionsRequest
-from eosin.protocol.schemas.consumer_group_describe import ConsumerGroupDescribeRequest
-from eosin.protocol.schemas.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from eosin.protocol.schemas.delete_groups import DeleteGroupsRequest
 from eosin.protocol.schemas.leave_group import LeaveGroupRequest, MemberIdentity
 from eosin.protocol.schemas.list_groups import ListedGroup, ListGroupsRequest
@@ -23,6 +21,7 @@ from eosin.protocol.schemas.offset_delete import (
     OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
 )
+from eosin.protocol.schemas.share_group_describe import ShareGroupDescribeRequest
 from eosin.protocol.schemas.share_group_heartbeat import ShareGroupHeartbeatRequest
 from eosin.protocol.schemas.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from eosin.protocol.schemas.streams_group_topology_description_update import (
@@ -372,19 +371,16 @@ async def test_a_repeated_join_leaves_no_request_unanswered(wire: Wire, other: W
     repeated.cancel()
 
 
-@better_than_kafka(
-    "Apache Kafka serves the new group protocols, and answers so only where their features are at level 0"
-)
+@better_than_kafka("Apache Kafka serves these protocols, and answers so only where their features are at level 0")
 async def test_the_new_group_protocols_are_announced_and_refused_with_a_way_out(wire: Wire, group: str) -> None:
     # A client that finds them missing waits without end (librdkafka).
     announced = (await wire.ask(ApiVersionsRequest("wire", "1"), 3)).api_keys
     assert {68, 69, 76, 77, 78, 79, 88, 89, 90, 91, 92, 93} <= {each.api_key for each in announced}
     refused = [
-        await wire.ask(ConsumerGroupHeartbeatRequest(group, "member"), 1),
         await wire.ask(ShareGroupHeartbeatRequest(group, "member"), 1),
         await wire.ask(StreamsGroupHeartbeatRequest(group, "member"), 1),
         await wire.ask(StreamsGroupTopologyDescriptionUpdateRequest(group, "member"), 0),
-        *(await wire.ask(ConsumerGroupDescribeRequest((group,)), 1)).groups,
+        *(await wire.ask(ShareGroupDescribeRequest((group,)), 1)).groups,
     ]
     for answer in refused:
         assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION

@@ -6,16 +6,18 @@ are in the log in the order of the decisions; what the log refuses was never dec
 again what is durable. The two values share what has not changed, and no step takes longer the more members there are.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from functools import reduce
 from typing import Final, NamedTuple
 
 from eosin.coordinator.groups.consumer.log.records import encoded
 from eosin.coordinator.groups.consumer.member_timers import MemberTimers, TimerKey
-from eosin.coordinator.groups.consumer.ports import ClusterTopics, ConsumerGroupObserver, MayDescribe
+from eosin.coordinator.groups.consumer.ports import ClassicSide, ClusterTopics, ConsumerGroupObserver, MayDescribe
 from eosin.coordinator.groups.consumer.regex_search import RegexSearch, problem_of
 from eosin.coordinator.groups.consumer.rules import regexes
-from eosin.coordinator.groups.consumer.rules.decide import Decided, decide
+from eosin.coordinator.groups.consumer.rules.decide import Answer, Decided, decide
 from eosin.coordinator.groups.consumer.rules.events import (
+    REQUESTS_OF_MEMBERS,
     CancelMemberTimer,
     ConsumerEvent,
     ConsumerHeartbeat,
@@ -32,13 +34,13 @@ from eosin.coordinator.groups.consumer.rules.group import (
     ConsumerGroup,
     ConsumerMember,
     ConsumerMemberState,
+    without_member,
 )
 from eosin.coordinator.groups.consumer.rules.topics import TopicHashes, Topics
 from eosin.coordinator.groups.consumer.target_computation import TargetComputations
 from eosin.coordinator.groups.log import records as group_records
-from eosin.coordinator.groups.log.writer import LogWriter, PendingWrite
+from eosin.coordinator.groups.log.writer import LogWriter, PendingWrite, Settled
 from eosin.coordinator.groups.rules.config import ConsumerConfigOf, GroupConfig
-from eosin.coordinator.groups.rules.effects import LeaveResult
 from eosin.coordinator.groups.rules.group import Group
 from eosin.coordinator.groups.rules.stats import GroupStats
 from eosin.coordinator.groups.rules.write_errors import of_consumer_group
@@ -65,7 +67,7 @@ class _HeldGroup:
         self.is_going = False
         """True while its tombstones are being written."""
         self.replaced: Group | None = None
-        """The empty classic group of the name, which is there again if the first write fails."""
+        """The classic group of the name, which is there again if the first write fails."""
         self.seen_version = -1
         """The version of the metadata at the group's last look at its topics; -1 before the first since its load."""
         self.searched_version = -1
@@ -75,7 +77,7 @@ class _HeldGroup:
 class Happened(NamedTuple):
     """The outcome of an event: the answer, once `written` has ended well."""
 
-    answer: HeartbeatResult | LeaveResult | None
+    answer: Answer | None
     written: PendingWrite
     is_refused: bool = False
     """True if the log has refused the records, and nothing has happened."""
@@ -92,20 +94,22 @@ class ConsumerGroups:
         session_clock: Clock,
         config: GroupConfig,
         topics: ClusterTopics,
-        restore: Callable[[Group], None],
+        classic: ClassicSide,
         config_of: ConsumerConfigOf | None = None,
     ) -> None:
-        """Members are waited for on `session_clock`. `restore` takes a classic group back whose place was not taken.
-        `config_of` tells the settings of a group; by default they are those of `config`."""
+        """Members are waited for on `session_clock`. Names go over to `classic`, and come from there. `config_of` tells
+        the settings of a group; by default they are those of `config`."""
         self._writer = writer
         self._clock = clock
         self._config = config
         self._topics = topics
-        self._restore = restore
+        self._classic = classic
         self._held: dict[str, _HeldGroup] = {}
         self._hashes = TopicHashes()
         self._timers = MemberTimers(session_clock, self._fired)
         self._computations = TargetComputations(clock=clock, keep=self._target_computed)
+        self._leaving: dict[str, _HeldGroup] = {}
+        """Groups that have become classic ones, until it is durable that they have."""
         self._search = RegexSearch(topics=topics, clock=clock, found=self._regexes_found)
         self.observer: ConsumerGroupObserver | None = None
         self.stats = GroupStats()
@@ -143,6 +147,10 @@ class ConsumerGroups:
         held = self._held.get(group_id)
         return held is not None and held.is_going
 
+    def becomes_classic(self, group_id: str) -> bool:
+        """True while it is not durable yet that the group is a classic one."""
+        return group_id in self._leaving
+
     # Life
 
     def load(self, groups: Sequence[ConsumerGroup]) -> None:
@@ -153,7 +161,10 @@ class ConsumerGroups:
             if self.observer is not None and group.members:
                 self.observer.consumer_decided(group, group, None, self._clock.now_ms())
         if groups:
-            TurnQueue(self._clock, steps_per_turn=SESSIONS_PER_TURN).add(self._sessions_begin(groups))
+            self._start_timers(groups)
+
+    def _start_timers(self, groups: Sequence[ConsumerGroup]) -> None:
+        TurnQueue(self._clock, steps_per_turn=SESSIONS_PER_TURN).add(self._sessions_begin(groups))
 
     def _sessions_begin(self, groups: Sequence[ConsumerGroup]) -> Iterator[None]:
         """Begin the session of a member in each step. One that has sent a heartbeat since has its own."""
@@ -181,16 +192,22 @@ class ConsumerGroups:
         self._computations.close()
         self._timers.close()
         self._held.clear()
+        self._leaving.clear()
 
     # Events
 
     def happen(self, group_id: str, event: ConsumerEvent, *, replaced: Group | None = None) -> Happened:
-        """Decide an event of a group, which begins with it if there is none. `replaced`: the empty classic group that
-        has its name."""
+        """Decide an event of a group, which begins with it if there is none. `replaced`: the classic group that has its
+        name."""
+        # Of two changes of its kind the second waits for the first, so that a log which fails has one to undo.
+        held = self._held.get(group_id)
+        return self._happen(group_id, event, replaced, may_convert=held is not None and held.durable is not None)
+
+    def _happen(self, group_id: str, event: ConsumerEvent, replaced: Group | None, *, may_convert: bool) -> Happened:
         held = self._held.get(group_id)
         before = ConsumerGroup(group_id) if held is None else held.current
         version, topics = self._topics.metadata_version, self._topics.topics
-        is_heartbeat = isinstance(event, ConsumerHeartbeat)
+        looks = isinstance(event, REQUESTS_OF_MEMBERS)
         config = self.config_of(group_id)
         decided = decide(
             before,
@@ -198,12 +215,13 @@ class ConsumerGroups:
             now_ms=self._clock.now_ms(),
             config=config,
             topics=topics,
-            topics_changed=is_heartbeat and (held is None or held.seen_version != version),
+            topics_changed=looks and (held is None or held.seen_version != version),
+            may_convert=may_convert,
             hash_of=lambda names: self._hashes.of(names, topics, version),
             is_computing=self._computations.runs(group_id),
         )
         written = PendingWrite()
-        if isinstance(decided.answer, HeartbeatResult) and decided.answer.error is not ErrorCode.NONE:
+        if decided.is_refused:
             written(ErrorCode.NONE, -1)  # a refusal waits for nothing
             return Happened(decided.answer, written)
         if not decided.records:
@@ -211,13 +229,19 @@ class ConsumerGroups:
                 written(ErrorCode.NONE, -1)
             else:
                 self._writer.after_writes(written)
+        elif decided.classic is not None and held is not None:
+            if self._become_classic(group_id, held, decided, written):
+                self._report_classic(before, decided.classic, event)
+                return Happened(decided.answer, written)
+            # A classic group is one record, which may be too large; its members are to go all the same.
+            return self._happen(group_id, event, replaced, may_convert=False)
         else:
             held = self._write(group_id, held, decided, replaced, written)
         if held is None:
             return Happened(decided.answer, written, is_refused=True)
         if decided.records:
             self._count(before, decided.group, event)
-        if is_heartbeat:
+        if looks:
             held.seen_version = version
         self._apply(group_id, decided.timers)
         if decided.wants_target:
@@ -231,6 +255,12 @@ class ConsumerGroups:
             self.stats.consumer_rebalances += 1
         if self.observer is not None:
             self.observer.consumer_decided(before, after, event, self._clock.now_ms())
+
+    def _report_classic(self, before: ConsumerGroup, classic: Group, event: ConsumerEvent) -> None:
+        """Report what has left members of the classic protocol alone."""
+        if self.observer is not None:
+            gone = [member_id for member_id in before.members if member_id not in classic.members]
+            self.observer.consumer_decided(before, reduce(without_member, gone, before), event, self._clock.now_ms())
 
     def _write(
         self, group_id: str, held: _HeldGroup | None, decided: Decided, replaced: Group | None, written: PendingWrite
@@ -247,7 +277,6 @@ class ConsumerGroups:
             held.replaced = replaced
             self._held[group_id] = held
         held.in_flight += 1
-        now_ms = self._clock.now_ms()
         outcome: list[ErrorCode] = []
         is_in_log = False
 
@@ -258,8 +287,7 @@ class ConsumerGroups:
             self._settled(group_id, held, decided.group, error)
             written(error and of_consumer_group(error), base_offset)
 
-        batch = group_records.batch(records, self._config, now_ms=now_ms)
-        self._writer.write(batch, now_ms=now_ms, settled=settled)
+        self.write(records, settled)
         if outcome and outcome[0] is not ErrorCode.NONE:
             if not is_new:
                 held.current = before
@@ -281,7 +309,34 @@ class ConsumerGroups:
         elif not held.in_flight and self._held.get(group_id) is held:
             self._forget(group_id)
             if held.replaced is not None:
-                self._restore(held.replaced)
+                self._stop_timers(held.current)
+                self._classic.restore(held.replaced)
+
+    def _become_classic(self, group_id: str, held: _HeldGroup, decided: Decided, written: PendingWrite) -> bool:
+        """Write the end of a group and the classic one that takes its place; False if the log refuses it."""
+        assert decided.classic is not None
+        held.in_flight += 1
+        outcome: list[ErrorCode] = []
+
+        def settled(error: ErrorCode, base_offset: int) -> None:
+            outcome.append(error)
+            held.in_flight -= 1
+            if self._leaving.pop(group_id, None) is not None and error is not ErrorCode.NONE:
+                self._classic.end(group_id)
+                self._held[group_id] = held
+                held.seen_version = -1
+                self._start_timers([held.current])
+            written(error and of_consumer_group(error), base_offset)
+
+        self.write(encoded(group_id, decided.records), settled)
+        if outcome and outcome[0] is not ErrorCode.NONE:
+            return False
+        self._forget(group_id)
+        if not outcome:
+            self._leaving[group_id] = held
+        self._stop_timers(held.current)
+        self._classic.begin(decided.classic, rebalances=decided.classic_rebalances)
+        return True
 
     # Regular expressions
 
@@ -352,20 +407,27 @@ class ConsumerGroups:
         elif held is not None:
             held.is_going = False
 
-    def write(self, records: Sequence[NewRecord], written: PendingWrite) -> None:
+    def write(self, records: Sequence[NewRecord], settled: Settled) -> None:
         """Write records of the partition's groups."""
         now_ms = self._clock.now_ms()
-        self._writer.write(group_records.batch(records, self._config, now_ms=now_ms), now_ms=now_ms, settled=written)
+        self._writer.write(group_records.batch(records, self._config, now_ms=now_ms), now_ms=now_ms, settled=settled)
 
     # Timers
 
     def _apply(self, group_id: str, effects: Sequence[TimerEffect]) -> None:
         for effect in effects:
             match effect:
-                case StartMemberTimer(timer, delay_ms, epoch):
-                    self._timers.start(TimerKey(group_id, *timer), delay_ms, epoch=epoch)
+                case StartMemberTimer(timer, delay_ms, epoch, unless_runs):
+                    key = TimerKey(group_id, *timer)
+                    if not unless_runs or key not in self._timers:
+                        self._timers.start(key, delay_ms, epoch=epoch)
                 case CancelMemberTimer(timer):
                     self._timers.cancel(TimerKey(group_id, *timer))
+
+    def _stop_timers(self, group: ConsumerGroup) -> None:
+        for member_id in group.members:
+            for kind in ConsumerTimerKind:
+                self._timers.cancel(TimerKey(group.group_id, kind, member_id))
 
     def _fired(self, key: TimerKey, epoch: int) -> None:
         group_id = key.group_id

@@ -1,5 +1,5 @@
-"""The needs of consumer groups, declared by them: the topics of the cluster, what a client may know of them, and who
-hears of decisions."""
+"""The needs of consumer groups, declared by them: the topics of the cluster, what a client may know of them, the
+classic groups beside them, and who hears of decisions."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
@@ -7,6 +7,7 @@ from typing import Protocol
 from eosin.coordinator.groups.consumer.rules.events import ConsumerEvent
 from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup
 from eosin.coordinator.groups.consumer.rules.topics import SubscribedTopic
+from eosin.coordinator.groups.rules.group import Group
 
 MayDescribe = Callable[[Sequence[str]], Sequence[bool]]
 """Tells for each of these topics if a member's client may know of it."""
@@ -27,6 +28,19 @@ class ClusterTopics(Protocol):
     @property
     def metadata_version(self) -> int:
         """Another number whenever a topic has changed, and greater than before."""
+
+
+class ClassicSide(Protocol):
+    """The classic groups of a partition, whose names change sides with consumer groups."""
+
+    def begin(self, group: Group, *, rebalances: bool) -> None:
+        """The group takes the place of a consumer group of its name."""
+
+    def end(self, group_id: str) -> None:
+        """The group has not taken that place after all: the log has failed."""
+
+    def restore(self, group: Group) -> None:
+        """No consumer group has taken this group's place after all."""
 
 
 class ConsumerGroupObserver(Protocol):

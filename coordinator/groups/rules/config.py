@@ -2,11 +2,33 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 from typing import Final
 
 UNIFORM: Final = "uniform"
 RANGE: Final = "range"
 """The assignors of consumer groups."""
+
+
+class MigrationPolicy(Enum):
+    """Changes of kind that a group with members may go through; the value is that of the setting."""
+
+    BIDIRECTIONAL = "bidirectional"
+    UPGRADE = "upgrade"
+    """A classic group may become a consumer group."""
+    DOWNGRADE = "downgrade"
+    """A consumer group may become a classic group."""
+    DISABLED = "disabled"
+
+    @property
+    def upgrades(self) -> bool:
+        """True if a classic group may become a consumer group."""
+        return self in (MigrationPolicy.BIDIRECTIONAL, MigrationPolicy.UPGRADE)
+
+    @property
+    def downgrades(self) -> bool:
+        """True if a consumer group may become a classic group."""
+        return self in (MigrationPolicy.BIDIRECTIONAL, MigrationPolicy.DOWNGRADE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +44,10 @@ class ConsumerGroupConfig:
     """Members of a group."""
     assignors: tuple[str, ...] = (UNIFORM, RANGE)
     """The assignors that members may name; the first is that of groups whose members name none."""
+    migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
+    """The changes between classic and consumer group that members bring about."""
+    classic_max_size: int = 2_147_483_647
+    """Members of a classic group, which a consumer group may become."""
     regex_refresh_interval_ms: int = 600_000
     """The topics of a regular expression are looked for again after so long."""
     eosin_subscription_max_topics: int = 10_000

@@ -13,12 +13,14 @@ Every event goes through here; the steps are in the modules named beside them. T
 
 from typing import assert_never
 
-from eosin.coordinator.groups.rules import join_group, leave_group, rebalance, sync_group
+from eosin.coordinator.groups.rules import conversion, join_group, leave_group, rebalance, sync_group
 from eosin.coordinator.groups.rules.config import GroupConfig
 from eosin.coordinator.groups.rules.decision import GroupDecision
 from eosin.coordinator.groups.rules.effects import Effect
 from eosin.coordinator.groups.rules.events import (
     AssignmentStored,
+    BecameClassic,
+    Converted,
     DeleteFailed,
     Deleting,
     EmptyStored,
@@ -64,6 +66,10 @@ def _apply(decision: GroupDecision, event: Event) -> None:
             leave_group.loaded(decision)
         case Unloaded():
             leave_group.unloaded(decision)
+        case BecameClassic():
+            conversion.became_classic(decision, event)
+        case Converted():
+            conversion.converted(decision)
         case Rebalance():
             rebalance.start_again(decision)
         case Deleting():

@@ -139,6 +139,17 @@ class Unloaded(msgspec.Struct, frozen=True, gc=False):
     """This broker no longer coordinates the group."""
 
 
+class Converted(msgspec.Struct, frozen=True, gc=False):
+    """A consumer group has taken the group's place."""
+
+
+class BecameClassic(msgspec.Struct, frozen=True, gc=False):
+    """A consumer group has become this group, or has not taken its place after all."""
+
+    rebalances: bool
+    """True if its members are to join again."""
+
+
 class Rebalance(msgspec.Struct, frozen=True, gc=False):
     """An operator wants the members to join again."""
 
@@ -160,6 +171,8 @@ Event = (
     | GroupAppendFailed
     | GroupLoaded
     | Unloaded
+    | Converted
+    | BecameClassic
     | Rebalance
     | Deleting
     | DeleteFailed

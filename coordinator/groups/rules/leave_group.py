@@ -55,13 +55,13 @@ def loaded(decision: GroupDecision) -> None:
 
 def unloaded(decision: GroupDecision) -> None:
     """Another broker has the group from now on: waiting clients must look for its new coordinator."""
-    _end(decision, ErrorCode.NOT_COORDINATOR)
+    end(decision, ErrorCode.NOT_COORDINATOR)
 
 
 def deleting(decision: GroupDecision) -> None:
     """The group is empty and its tombstone is being written; requests for it get COORDINATOR_NOT_AVAILABLE."""
     assert decision.group.state is GroupState.EMPTY
-    _end(decision, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    end(decision, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 
 def delete_failed(decision: GroupDecision) -> None:
@@ -70,7 +70,8 @@ def delete_failed(decision: GroupDecision) -> None:
         decision.change(state=GroupState.EMPTY)  # since the same time as before
 
 
-def _end(decision: GroupDecision, error: ErrorCode) -> None:
+def end(decision: GroupDecision, error: ErrorCode) -> None:
+    """The group is not here any more: stop its timers, and answer whoever waits with `error`."""
     group = decision.group
     for member_id in list(group.pending_members):
         decision.drop_pending(member_id)
@@ -79,7 +80,7 @@ def _end(decision: GroupDecision, error: ErrorCode) -> None:
         decision.cancel(TimerKind.SESSION, member.member_id)
     decision.cancel(TimerKind.JOIN)
     decision.cancel(TimerKind.SYNC)
-    decision.change(members=_idle(group), state=GroupState.DEAD)  # the time it became empty stays
+    decision.change(members=idle(group), state=GroupState.DEAD)  # the time it became empty stays
 
 
 def _reply_to_waiting(decision: GroupDecision, member: Member, error: ErrorCode) -> None:
@@ -89,5 +90,6 @@ def _reply_to_waiting(decision: GroupDecision, member: Member, error: ErrorCode)
         decision.refuse_sync(member.syncing, error)
 
 
-def _idle(group: Group) -> dict[str, Member]:
+def idle(group: Group) -> dict[str, Member]:
+    """The members without the requests that wait."""
     return {name: replace(member, joining=None, syncing=None) for name, member in group.members.items()}

@@ -13,6 +13,7 @@ from eosin.broker.handlers import (
     consumer_group_heartbeat,
     delete_groups,
     describe_groups,
+    heartbeat,
     join_group,
     leave_group,
     list_groups,
@@ -27,6 +28,7 @@ from eosin.protocol.schemas.consumer_group_describe import ConsumerGroupDescribe
 from eosin.protocol.schemas.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 from eosin.protocol.schemas.delete_groups import DeleteGroupsRequest
 from eosin.protocol.schemas.describe_groups import DescribeGroupsRequest
+from eosin.protocol.schemas.heartbeat import HeartbeatRequest
 from eosin.protocol.schemas.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from eosin.protocol.schemas.leave_group import LeaveGroupRequest, MemberIdentity
 from eosin.protocol.schemas.list_groups import ListGroupsRequest
@@ -59,7 +61,6 @@ class Groups:
         groups = cls(broker)
         if "orders" not in broker.cluster.topics:
             await broker.create_topic(partitions=2)
-            assert (await groups.set_level(1)).error_code == NONE
         return groups
 
     async def set_level(self, level: int) -> Any:
@@ -251,7 +252,6 @@ async def test_an_empty_consumer_group_becomes_a_classic_one_and_keeps_its_offse
     groups = await Groups.started()
     await groups.heartbeat()
     await groups.commit(1, member_id="m", epoch=2)
-    assert (await groups.join_classic()).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     await groups.heartbeat(epoch=-1)
     assert (await groups.join_classic()).error_code == NONE
     assert (await groups.describe()).error_code == NOT_FOUND
@@ -264,8 +264,6 @@ async def test_an_empty_consumer_group_becomes_a_classic_one_and_keeps_its_offse
 async def test_an_empty_classic_group_becomes_a_consumer_group_and_keeps_its_offsets() -> None:
     groups = await Groups.started()
     joined = await groups.join_classic()
-    refused = await groups.heartbeat()
-    assert (refused.error_code, "classic" in refused.error_message) == (NOT_FOUND, True)
     leaves = LeaveGroupRequest("g", members=(MemberIdentity(joined.member_id),))
     await groups.broker.call(leave_group.API, leaves, 3)
     await groups.commit(1)
@@ -274,6 +272,29 @@ async def test_an_empty_classic_group_becomes_a_consumer_group_and_keeps_its_off
     groups = await groups.restarted()
     assert (await groups.describe()).group_state == "Stable"
     assert await groups.fetch() == (NONE, 1)
+
+
+async def test_a_classic_group_with_members_becomes_a_consumer_group_and_a_classic_one_again() -> None:
+    groups = await Groups.started()
+    joined = await groups.join_classic()
+    assert (await groups.heartbeat()).member_epoch == 2
+    assert await groups.commit(1, member_id=joined.member_id, epoch=joined.generation_id) is NONE
+    described = await groups.describe()
+    assert {each.member_id: each.member_type for each in described.members} == {joined.member_id: 0, "m": 1}
+    request = HeartbeatRequest("g", 1, joined.member_id)
+    assert (await groups.broker.call(heartbeat.API, request)).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    assert (await groups.heartbeat(epoch=-1)).error_code == NONE
+    assert (await groups.describe()).error_code == NOT_FOUND
+    groups = await groups.restarted()
+    assert (await groups.describe()).error_code == NOT_FOUND
+    assert await groups.fetch() == (NONE, 1)
+
+
+async def test_the_policy_keeps_groups_of_their_kind() -> None:
+    groups = await Groups.started(group_consumer_migration_policy="disabled")
+    await groups.join_classic()
+    refused = await groups.heartbeat()
+    assert (refused.error_code, "policy is disabled" in refused.error_message) == (NOT_FOUND, True)
 
 
 async def test_a_group_that_only_held_offsets_becomes_a_consumer_group() -> None:

@@ -19,8 +19,10 @@ from eosin.broker.handlers import (
     streams_group_describe,
     streams_group_heartbeat,
     streams_group_topology_description_update,
+    update_features,
 )
 from eosin.broker.unserved_groups import MAX_GROUPS, GroupProtocol, UnservedGroups
+from eosin.model.features import GROUP_VERSION
 from eosin.network.api import Api, RequestContext
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.schemas.alter_share_group_offsets import AlterShareGroupOffsetsRequest
@@ -40,6 +42,7 @@ from eosin.protocol.schemas.streams_group_heartbeat import StreamsGroupHeartbeat
 from eosin.protocol.schemas.streams_group_topology_description_update import (
     StreamsGroupTopologyDescriptionUpdateRequest,
 )
+from eosin.protocol.schemas.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from eosin.protocol.types import Message
 from eosin.runtime.log_budget import LINES, WINDOW_MS
 
@@ -64,6 +67,15 @@ EACH: dict[Api, Message] = {
 CONTEXT = RequestContext(api_version=0, client_id="c", client_host="/127.0.0.1", listener="PLAINTEXT")
 
 
+async def unserving() -> DataBroker:
+    """A broker that serves none of the new protocols, as one whose directory is older."""
+    broker = await DataBroker.started()
+    lowered = FeatureUpdateKey(GROUP_VERSION, 0, upgrade_type=2)
+    answer = await broker.call(update_features.API, UpdateFeaturesRequest(feature_updates=(lowered,)))
+    assert answer.error_code == ErrorCode.NONE
+    return broker
+
+
 def versions_of(requests: dict[Api, Message]) -> list[object]:
     return [
         pytest.param(api, message, version, id=f"{api.key.name} v{version}")
@@ -76,7 +88,7 @@ def versions_of(requests: dict[Api, Message]) -> list[object]:
 async def test_a_request_of_a_new_protocol_hears_how_to_go_on_without_it(
     api: Api, message: Message, version: int
 ) -> None:
-    answer = await (await DataBroker.started()).call(api, message, version)
+    answer = await (await unserving()).call(api, message, version)
     assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
     assert "group.protocol=classic" in answer.error_message
     told = refused(api, message, ErrorCode.UNKNOWN_SERVER_ERROR, version)
@@ -86,7 +98,7 @@ async def test_a_request_of_a_new_protocol_hears_how_to_go_on_without_it(
 @pytest.mark.parametrize(("api", "message", "version"), versions_of(EACH))
 async def test_each_group_that_is_asked_for_has_an_entry_of_its_own(api: Api, message: Message, version: int) -> None:
     # librdkafka ends its process when an entry is missing or has another name.
-    answer = await (await DataBroker.started()).call(api, message, version)
+    answer = await (await unserving()).call(api, message, version)
     assert [(each.group_id, each.error_code) for each in answer.groups] == [
         (group, ErrorCode.UNSUPPORTED_VERSION) for group in ASKED
     ]
@@ -97,7 +109,7 @@ async def test_each_group_that_is_asked_for_has_an_entry_of_its_own(api: Api, me
 
 @pytest.mark.parametrize("api", [consumer_group_heartbeat.API, share_group_heartbeat.API, streams_group_heartbeat.API])
 async def test_a_member_that_is_refused_has_joined_nothing(api: Api) -> None:
-    answer = await (await DataBroker.started()).call(api, WHOLE[api])
+    answer = await (await unserving()).call(api, WHOLE[api])
     assert (answer.member_epoch, answer.heartbeat_interval_ms) == (0, 0)
     assert not getattr(answer, "assignment", None)
 

@@ -11,6 +11,7 @@ from manual_clock import ManualClock
 
 from eosin.broker.handlers import join_group, leave_group, sync_group
 from eosin.broker.security.group_shares import COUNT_AGAIN_MS, GroupShares
+from eosin.coordinator.groups.consumer.rules.events import ConsumerHeartbeat
 from eosin.coordinator.groups.rules.group import Group
 from eosin.model.principals import Principal
 from eosin.protocol.errors import ErrorCode
@@ -146,3 +147,18 @@ async def test_assignments_count_like_metadata(apis: GroupApis) -> None:
         assignments=(SyncGroupRequestAssignment(leader.member_id, b"x" * SHARE),),
     )
     assert (await apis.call(sync_group.API, 0, request)).error_code == FULL
+
+
+async def test_what_classic_members_bring_to_a_consumer_group_counts_too(apis: GroupApis) -> None:
+    subscription = bytes.fromhex("0000 00000001 0006") + b"orders" + b"\xff\xff\xff\xff"
+    heartbeat = ConsumerHeartbeat("new", 0, rebalance_timeout_ms=1, topics=("orders",), owned=frozenset())
+    codes = []
+    for number in range(30):
+        group_id = f"g-{number}"
+        assert (await apis.groups.consumer_heartbeat(group_id, heartbeat)).error is ErrorCode.NONE
+        apis.session = MALLORY
+        protocols = (JoinGroupRequestProtocol("range", subscription + b"x" * 10_000),)
+        request = JoinGroupRequest(group_id, 10_000, 60_000, "", None, "consumer", protocols)
+        codes.append((await apis.call(join_group.API, 0, request)).error_code)
+    assert codes.count(ErrorCode.NONE) <= SHARE // 10_000
+    assert codes[-1] == FULL

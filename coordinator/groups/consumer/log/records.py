@@ -15,6 +15,8 @@ from eosin.coordinator.groups.consumer.rules.group import (
     ResolvedRegex,
 )
 from eosin.coordinator.groups.consumer.rules.records import GroupEpoch, GroupRecord, Kind, TargetEpoch, Value
+from eosin.coordinator.groups.log import records as group_records
+from eosin.coordinator.groups.rules.group import Group
 from eosin.protocol.names import Uuid
 from eosin.protocol.records.batch import NewRecord
 from eosin.protocol.records.internal import decode_key, decode_value, encode_key, encode_value
@@ -66,7 +68,13 @@ KIND_KEYS: Final = frozenset(kind.to_bytes(_KIND_BYTES, "big") for kind in Kind 
 
 def encoded(group_id: str, records: Iterable[GroupRecord]) -> list[NewRecord]:
     """The records of one group as bytes."""
-    return [NewRecord(_key(group_id, record), _value(record)) for record in records]
+    return [_encoded(group_id, record) for record in records]
+
+
+def _encoded(group_id: str, record: GroupRecord) -> NewRecord:
+    if isinstance(record.value, Group):
+        return group_records.group_record(record.value)
+    return NewRecord(_key(group_id, record), _value(record.value, of_current=record.kind is Kind.CURRENT))
 
 
 def _key(group_id: str, record: GroupRecord) -> bytes:
@@ -74,12 +82,12 @@ def _key(group_id: str, record: GroupRecord) -> bytes:
     return encode_key(key(group_id, record.name) if record.kind in _NAMED else key(group_id))
 
 
-def _value(record: GroupRecord) -> bytes | None:
-    match record.value:
+def _value(content: Value | None, *, of_current: bool) -> bytes | None:
+    match content:
         case None:
             return None
         case ConsumerMember() as member:
-            value: Message = _current(member) if record.kind is Kind.CURRENT else _member(member)
+            value: Message = _current(member) if of_current else _member(member)
         case GroupEpoch(epoch, found):
             value = ConsumerGroupMetadataValue(epoch, found)
         case TargetEpoch(epoch, timestamp_ms):

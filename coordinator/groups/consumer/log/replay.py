@@ -29,6 +29,9 @@ from eosin.protocol.records.scan import KeyValue
 from eosin.protocol.types import DecodeError
 from eosin.runtime.sorted_map import SortedMap
 
+_GROUP_KEY: Final = Kind.GROUP.to_bytes(2, "big")
+NO_TIMES: Final[Mapping[bytes, int]] = {}
+
 _LOG: Final = logging.getLogger("eosin.coordinator.groups")
 
 
@@ -42,6 +45,8 @@ class Replayed(NamedTuple):
     """Tombstones of what belongs to nothing, by group."""
     broken: Mapping[str, int]
     """Groups with a record that cannot be read, and the offset of the first."""
+    ended: Mapping[str, int]
+    """Groups that are no consumer groups any more, and the offset of the record that says so."""
 
 
 class _Found:
@@ -54,18 +59,22 @@ class _Found:
         self.partition_metadata = False
 
 
-def replayed(records: Iterable[KeyValue]) -> Replayed:
-    """The groups; `records` are the last one of each key, tombstones may be among them."""
-    return finished(replayed_in_steps(records))
+def replayed(records: Iterable[KeyValue], times: Mapping[bytes, int] = NO_TIMES) -> Replayed:
+    """The groups; `records` are the last one of each key, tombstones may be among them. `times` are those of the
+    records of groups themselves, by key."""
+    return finished(replayed_in_steps(records, times))
 
 
-def replayed_in_steps(records: Iterable[KeyValue]) -> InSteps[Replayed]:
+def replayed_in_steps(records: Iterable[KeyValue], times: Mapping[bytes, int] = NO_TIMES) -> InSteps[Replayed]:
     """The same: a record, or a member, in each step."""
     found: defaultdict[str, _Found] = defaultdict(_Found)
     broken: dict[str, int] = {}
+    ended: dict[str, int] = {}
     for record in records:
         yield
         if record.value is None:
+            if record.key is not None and record.key.startswith(_GROUP_KEY):
+                ended[read_key(record.key).group_id] = record.offset
             continue
         key = read_key(bytes(record.key or b""))
         of_group = found[key.group_id]
@@ -80,6 +89,7 @@ def replayed_in_steps(records: Iterable[KeyValue]) -> InSteps[Replayed]:
                 _LOG.error("the group %.256r is not served: offset %d: %s", key.group_id, record.offset, error)
         if key.kind is Kind.GROUP:
             of_group.group_offset = record.offset
+            of_group.timestamp_ms = times.get(bytes(record.key or b""), -1)
     for group_id in broken:
         del found[group_id]
     groups, left_over = {}, {}
@@ -90,7 +100,7 @@ def replayed_in_steps(records: Iterable[KeyValue]) -> InSteps[Replayed]:
         if dropped:
             left_over[group_id] = dropped
     offsets = {group_id: found[group_id].group_offset for group_id in groups}
-    return Replayed(groups, offsets, left_over, broken)
+    return Replayed(groups, offsets, left_over, broken, ended)
 
 
 def _group(group_id: str, found: _Found) -> InSteps[tuple[ConsumerGroup | None, list[GroupRecord]]]:
@@ -99,7 +109,12 @@ def _group(group_id: str, found: _Found) -> InSteps[tuple[ConsumerGroup | None, 
     own, target_epoch = values.get((Kind.GROUP, "")), values.get((Kind.TARGET_EPOCH, ""))
     if own is None and not any(kind is Kind.MEMBER for kind, _ in values):
         return None, _tombstones(values)
-    group = ConsumerGroup(group_id, is_stored=own is not None, has_partition_metadata=found.partition_metadata)
+    group = ConsumerGroup(
+        group_id,
+        is_stored=own is not None,
+        has_partition_metadata=found.partition_metadata,
+        state_timestamp_ms=found.timestamp_ms,
+    )
     if isinstance(own, GroupEpoch):
         group = replace(group, epoch=own.epoch, metadata_hash=own.metadata_hash)
     if isinstance(target_epoch, TargetEpoch):

@@ -26,6 +26,7 @@ class CountedMember(NamedTuple):
     """The assignor that it votes for; empty for none."""
     stable_epoch: int = NOWHERE
     """Its epoch if it is STABLE."""
+    is_classic: bool = False
 
 
 NOBODY: Final = CountedMember()
@@ -47,6 +48,8 @@ class MemberCounts(msgspec.Struct, frozen=True, gc=False):
     """Members that vote for each assignor."""
     stable: SortedMap[int, int] = EMPTY
     """Members that are STABLE, by their epoch."""
+    classic: int = 0
+    """Classic members."""
 
     def shared(self, topics: Names) -> Names:
         """The list of other members which is equal to this one; itself if there is none."""
@@ -74,6 +77,7 @@ def counted(counts: MemberCounts, before: CountedMember, after: CountedMember) -
         _with_few(counts.regexes, before.regex, after.regex),
         _with_few(counts.votes, before.vote, after.vote),
         _with_epochs(counts.stable, before.stable_epoch, after.stable_epoch),
+        counts.classic + after.is_classic - before.is_classic,
     )
 
 

@@ -7,9 +7,11 @@ they count together or not at all. A refusal changes nothing, and its member's s
 from collections.abc import Sequence
 from typing import NamedTuple, assert_never
 
-from eosin.coordinator.groups.consumer.rules import leaving, regexes, targets
+from eosin.coordinator.groups.consumer.rules import classic_members, leaving, regexes, targets, upgrade
+from eosin.coordinator.groups.consumer.rules.classic_members import RefusedClassicRequest
 from eosin.coordinator.groups.consumer.rules.decision import ConsumerDecision
 from eosin.coordinator.groups.consumer.rules.events import (
+    ClassicHeartbeat,
     ConsumerEvent,
     ConsumerHeartbeat,
     HeartbeatResult,
@@ -18,13 +20,18 @@ from eosin.coordinator.groups.consumer.rules.events import (
     RegexesResolved,
     TargetsComputed,
     TimerEffect,
+    Upgrade,
 )
 from eosin.coordinator.groups.consumer.rules.group import JOIN_EPOCH, ConsumerGroup
 from eosin.coordinator.groups.consumer.rules.heartbeat import RefusedHeartbeat, heartbeat
 from eosin.coordinator.groups.consumer.rules.records import GroupRecord
 from eosin.coordinator.groups.consumer.rules.topics import HashOf, Topics
 from eosin.coordinator.groups.rules.config import ConsumerGroupConfig
-from eosin.coordinator.groups.rules.effects import LeaveResult
+from eosin.coordinator.groups.rules.effects import JoinResult, LeaveResult, SyncResult
+from eosin.coordinator.groups.rules.events import Join, Sync
+from eosin.coordinator.groups.rules.group import Group
+
+Answer = HeartbeatResult | LeaveResult | JoinResult | SyncResult
 
 
 class Decided(NamedTuple):
@@ -33,10 +40,16 @@ class Decided(NamedTuple):
     group: ConsumerGroup
     records: Sequence[GroupRecord] = ()
     timers: Sequence[TimerEffect] = ()
-    answer: HeartbeatResult | LeaveResult | None = None
+    answer: Answer | None = None
     """None where nobody waits for one."""
     wants_target: bool = False
     """True if the target of the group is to be computed, step by step, which takes longer than a decision may."""
+    is_refused: bool = False
+    """True if nothing has happened, of which the answer tells."""
+    classic: Group | None = None
+    """The classic group that takes the place of this one."""
+    classic_rebalances: bool = False
+    """True if that one begins with a rebalance."""
 
 
 def decide(
@@ -50,10 +63,12 @@ def decide(
     hash_of: HashOf | None = None,
     is_computing: bool = False,
     most_at_once: int = targets.MOST_AT_ONCE,
+    may_convert: bool = True,
 ) -> Decided:
     """The group that follows. `topics_changed`: topics may have, since the group's last look at them. `hash_of` is that
     of `topics`, for who remembers it. `is_computing`: a target of the group is being computed; `most_at_once`: of so
-    many members and partitions it is computed in the decision."""
+    many members and partitions it is computed in the decision. `may_convert`: no other change of its kind is on its way
+    to the disk."""
     decision = ConsumerDecision(
         group,
         now_ms=now_ms,
@@ -62,19 +77,40 @@ def decide(
         most_at_once=most_at_once,
         hash_of=hash_of,
         is_computing=is_computing,
+        may_convert=may_convert,
     )
-    answer: HeartbeatResult | LeaveResult | None = None
+    try:
+        answer = _decided(decision, event, topics_changed=topics_changed)
+    except (RefusedHeartbeat, RefusedClassicRequest) as refusal:
+        return Decided(group, answer=refusal.result, is_refused=True)
+    return Decided(
+        decision.group,
+        tuple(decision.records),
+        tuple(decision.timers),
+        answer,
+        wants_target=decision.wants_target,
+        classic=decision.classic,
+        classic_rebalances=decision.classic_rebalances,
+    )
+
+
+def _decided(decision: ConsumerDecision, event: ConsumerEvent, *, topics_changed: bool) -> Answer | None:
     match event:
+        case ConsumerHeartbeat() if event.member_epoch < JOIN_EPOCH:
+            return leaving.leave(decision, event)
         case ConsumerHeartbeat():
-            try:
-                if event.member_epoch < JOIN_EPOCH:
-                    answer = leaving.leave(decision, event)
-                else:
-                    answer = heartbeat(decision, event, topics_changed=topics_changed)
-            except RefusedHeartbeat as refusal:
-                return Decided(group, answer=refusal.result)
+            return heartbeat(decision, event, topics_changed=topics_changed)
+        case Upgrade():
+            upgrade.begin(decision, event.classic)
+            return heartbeat(decision, event.heartbeat, topics_changed=True)
+        case Join():
+            return classic_members.join(decision, event, topics_changed=topics_changed)
+        case Sync():
+            return classic_members.sync(decision, event)
+        case ClassicHeartbeat():
+            return classic_members.heartbeat(decision, event, topics_changed=topics_changed)
         case MembersLeft():
-            answer = leaving.members_left(decision, event)
+            return leaving.members_left(decision, event)
         case MemberTimerFired():
             leaving.timer_fired(decision, event)
         case RegexesResolved():
@@ -83,4 +119,4 @@ def decide(
             targets.computed(decision, event)
         case _:
             assert_never(event)
-    return Decided(decision.group, tuple(decision.records), tuple(decision.timers), answer, decision.wants_target)
+    return None

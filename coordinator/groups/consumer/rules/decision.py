@@ -24,6 +24,7 @@ from eosin.coordinator.groups.consumer.rules.group import (
 from eosin.coordinator.groups.consumer.rules.records import GroupEpoch, GroupRecord, Kind, TargetEpoch
 from eosin.coordinator.groups.consumer.rules.topics import HashOf, Topics, metadata_hash
 from eosin.coordinator.groups.rules.config import ConsumerGroupConfig
+from eosin.coordinator.groups.rules.group import Group
 
 MAX_EPOCH = 2_147_483_647
 
@@ -33,10 +34,13 @@ class ConsumerDecision:
 
     __slots__ = (
         "before",
+        "classic",
+        "classic_rebalances",
         "config",
         "group",
         "hash_of",
         "is_computing",
+        "may_convert",
         "most_at_once",
         "now_ms",
         "records",
@@ -55,6 +59,7 @@ class ConsumerDecision:
         most_at_once: int,
         hash_of: HashOf | None = None,
         is_computing: bool = False,
+        may_convert: bool = True,
     ) -> None:
         """The parameters are those of `decide`."""
         self.before = group
@@ -69,6 +74,12 @@ class ConsumerDecision:
         """True if a target is due that takes longer to compute than a decision may."""
         self.records: list[GroupRecord] = []
         self.timers: list[TimerEffect] = []
+        self.classic: Group | None = None
+        """The classic group that takes the place of this one."""
+        self.classic_rebalances = False
+        """True if the classic group begins with a rebalance."""
+        self.may_convert = may_convert
+        """False while another change of the group's kind is not durable."""
 
     # The group and its records
 
@@ -149,9 +160,12 @@ class ConsumerDecision:
 
     # Timers
 
-    def start(self, kind: ConsumerTimerKind, member: ConsumerMember, delay_ms: int) -> None:
-        """Start or restart a timer."""
-        self.timers.append(StartMemberTimer(ConsumerTimer(kind, member.member_id), delay_ms, member.epoch))
+    def start(
+        self, kind: ConsumerTimerKind, member: ConsumerMember, delay_ms: int, *, unless_runs: bool = False
+    ) -> None:
+        """Start or restart a timer; with `unless_runs`, one that runs goes on."""
+        timer = ConsumerTimer(kind, member.member_id)
+        self.timers.append(StartMemberTimer(timer, delay_ms, member.epoch, unless_runs))
 
     def cancel(self, kind: ConsumerTimerKind, member_id: str) -> None:
         """Stop a timer."""

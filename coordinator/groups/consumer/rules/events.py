@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping
 from enum import Enum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
 from eosin.coordinator.groups.consumer.assignors.assignment import Partitions
 from eosin.coordinator.groups.consumer.rules.group import ConsumerMember, ResolvedRegex
-from eosin.coordinator.groups.rules.events import LeavingMember
+from eosin.coordinator.groups.rules.events import Join, LeavingMember, Sync
+from eosin.coordinator.groups.rules.group import Group
 from eosin.protocol.errors import ErrorCode
 
 
@@ -34,8 +35,23 @@ class ConsumerHeartbeat(msgspec.Struct, frozen=True, gc=False):
         return self.rebalance_timeout_ms != -1 and self.owned is not None and has_subscription
 
 
+class ClassicHeartbeat(msgspec.Struct, frozen=True, gc=False):
+    """A Heartbeat request, of a member that uses the classic protocol."""
+
+    member_id: str
+    generation_id: int
+    instance_id: str | None = None
+
+
+class Upgrade(msgspec.Struct, frozen=True, gc=False):
+    """A ConsumerGroupHeartbeat request to join a classic group that has members: it becomes a consumer group."""
+
+    classic: Group
+    heartbeat: ConsumerHeartbeat
+
+
 class HeartbeatResult(msgspec.Struct, frozen=True, gc=False):
-    """The answer to ConsumerGroupHeartbeat."""
+    """The answer to ConsumerGroupHeartbeat; to Heartbeat its error is."""
 
     error: ErrorCode
     message: str | None = None
@@ -59,6 +75,10 @@ class ConsumerTimerKind(Enum):
     """A heartbeat."""
     REBALANCE = "rebalance"
     """A member to revoke partitions."""
+    JOIN = "join"
+    """A classic member to join again."""
+    SYNC = "sync"
+    """A classic member to fetch its assignment."""
 
 
 class ConsumerTimer(NamedTuple):
@@ -93,7 +113,19 @@ class TargetsComputed(msgspec.Struct, frozen=True, gc=False):
     is_last: bool
 
 
-ConsumerEvent = ConsumerHeartbeat | MembersLeft | MemberTimerFired | RegexesResolved | TargetsComputed
+ConsumerEvent = (
+    ConsumerHeartbeat
+    | MembersLeft
+    | MemberTimerFired
+    | RegexesResolved
+    | TargetsComputed
+    | Upgrade
+    | Join
+    | Sync
+    | ClassicHeartbeat
+)
+REQUESTS_OF_MEMBERS: Final = (ConsumerHeartbeat, Upgrade, Join, ClassicHeartbeat)
+"""Events at which a group looks at its topics."""
 
 
 class StartMemberTimer(msgspec.Struct, frozen=True, gc=False):
@@ -102,6 +134,8 @@ class StartMemberTimer(msgspec.Struct, frozen=True, gc=False):
     timer: ConsumerTimer
     delay_ms: int
     epoch: int
+    unless_runs: bool = False
+    """One that runs already goes on."""
 
 
 class CancelMemberTimer(msgspec.Struct, frozen=True, gc=False):

@@ -223,8 +223,8 @@ def _only_its_own(
 def _as_counted(member: ConsumerMember | None) -> CountedMember:
     if member is None:
         return NOBODY
-    is_stable = member.state is ConsumerMemberState.STABLE
-    return CountedMember(member.topics, member.regex, vote_of(member), member.epoch if is_stable else NOWHERE)
+    stable_epoch = member.epoch if member.state is ConsumerMemberState.STABLE else NOWHERE
+    return CountedMember(member.topics, member.regex, vote_of(member), stable_epoch, member.classic is not None)
 
 
 def vote_of(member: ConsumerMember) -> str:

@@ -44,14 +44,14 @@ def heartbeat(decision: ConsumerDecision, request: ConsumerHeartbeat, *, topics_
     if member is None:
         member = ConsumerMember(request.member_id, state=ConsumerMemberState.STABLE)
         if replaced is not None:
-            member = _replace_static(decision, replaced, member)
+            member = replace_static(decision, replaced, member)
     before = member
     updated = _updated(group, member, request)
     if updated is not member or member.member_id not in decision.group.members:
         decision.put_member(updated)
-    _begin_epoch(decision, before, updated, topics_changed=topics_changed)
+    begin_epoch(decision, before, updated, topics_changed=topics_changed)
     compute_target(decision)
-    after = _reconcile(decision, updated, request.owned, changed=topics_changed or updated is not before)
+    after = reconcile(decision, updated, request.owned, changed=topics_changed or updated is not before)
     _time(decision, before, after)
     tells = (
         request.member_epoch == JOIN_EPOCH
@@ -74,7 +74,7 @@ def _has_place(group: ConsumerGroup, request: ConsumerHeartbeat) -> bool:
     if request.member_id in group.members:
         return True
     held = group.holder(request.instance_id) if request.instance_id is not None else None
-    return held is not None and held.epoch == STATIC_LEAVE_EPOCH
+    return held is not None and (held.epoch == STATIC_LEAVE_EPOCH or held.classic is not None)
 
 
 # The member that the request is of
@@ -128,7 +128,7 @@ def _check_epoch(member: ConsumerMember, request: ConsumerHeartbeat) -> None:
         raise RefusedHeartbeat(ErrorCode.FENCED_MEMBER_EPOCH, text)
 
 
-def _replace_static(decision: ConsumerDecision, replaced: ConsumerMember, successor: ConsumerMember) -> ConsumerMember:
+def replace_static(decision: ConsumerDecision, replaced: ConsumerMember, successor: ConsumerMember) -> ConsumerMember:
     """A static member is back under another id: it has what it had, and its target (KIP-345). Returns it."""
     target = decision.group.target(replaced.member_id)
     decision.drop_member(replaced.member_id)
@@ -170,7 +170,7 @@ def _updated(group: ConsumerGroup, member: ConsumerMember, request: ConsumerHear
 # The group epoch
 
 
-def _begin_epoch(
+def begin_epoch(
     decision: ConsumerDecision, before: ConsumerMember, updated: ConsumerMember, *, topics_changed: bool
 ) -> None:
     """Begin another group epoch if another set of topics is subscribed to, another assignor prevails, or the topics are
@@ -197,9 +197,10 @@ def _begin_epoch(
 # The member's partitions
 
 
-def _reconcile(
+def reconcile(
     decision: ConsumerDecision, member: ConsumerMember, owned: Partitions | None, *, changed: bool
 ) -> ConsumerMember:
+    """Take the member's next step to its target. `changed`: it, or its topics, may be others than they were."""
     group = decision.group
     # Until the next target counts, a member may have partitions of topics that it is not subscribed to any more.
     is_settled = member.epoch == group.assignment_epoch == group.epoch
@@ -220,6 +221,9 @@ def _reconcile(
 
 def _time(decision: ConsumerDecision, before: ConsumerMember, after: ConsumerMember) -> None:
     decision.start(ConsumerTimerKind.SESSION, after, decision.config.session_timeout_ms)
+    if before.classic is not None:
+        for timer in (ConsumerTimerKind.JOIN, ConsumerTimerKind.SYNC):
+            decision.cancel(timer, after.member_id)
     if after.state is ConsumerMemberState.UNREVOKED_PARTITIONS:
         if before.state is not after.state or before.pending != after.pending:
             decision.start(ConsumerTimerKind.REBALANCE, after, after.rebalance_timeout_ms)

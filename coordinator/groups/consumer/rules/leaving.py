@@ -3,6 +3,7 @@
 
 from msgspec.structs import replace
 
+from eosin.coordinator.groups.consumer.rules import downgrade
 from eosin.coordinator.groups.consumer.rules.decision import ConsumerDecision
 from eosin.coordinator.groups.consumer.rules.events import (
     ConsumerHeartbeat,
@@ -19,7 +20,6 @@ from eosin.coordinator.groups.consumer.rules.group import (
     ConsumerMemberState,
 )
 from eosin.coordinator.groups.consumer.rules.heartbeat import RefusedHeartbeat
-from eosin.coordinator.groups.consumer.rules.records import GroupRecord, Kind
 from eosin.coordinator.groups.rules.effects import LeaveResult
 from eosin.coordinator.groups.rules.events import LeavingMember
 from eosin.protocol.errors import ErrorCode
@@ -62,8 +62,12 @@ def _leave_for_a_while(decision: ConsumerDecision, member: ConsumerMember) -> No
 
 
 def remove(decision: ConsumerDecision, member_ids: list[str]) -> None:
-    """Remove members, and begin the next group epoch. Its target is computed at the next heartbeat. That of nobody is
-    there at once, at no time, so that whoever comes next waits for nothing."""
+    """Remove members, and begin the next group epoch, whose target is computed at the next heartbeat; or make a classic
+    group of those that stay, if all of them are classic members. The target of nobody is there at once, at no time, so
+    that whoever comes next waits for nothing."""
+    if downgrade.is_due(decision, without=member_ids):
+        downgrade.convert(decision, without=member_ids)
+        return
     decision.remove_members(member_ids)
     decision.bump()
     if not decision.group.members:
@@ -71,7 +75,7 @@ def remove(decision: ConsumerDecision, member_ids: list[str]) -> None:
 
 
 def timer_fired(decision: ConsumerDecision, event: MemberTimerFired) -> None:
-    """A member has sent nothing for its session, or has not revoked in time."""
+    """A member has sent nothing for its session, or has not revoked, joined again or fetched its assignment in time."""
     kind, member_id = event.timer
     member = decision.group.members.get(member_id)
     if member is None:
@@ -106,16 +110,3 @@ def _find(group: ConsumerGroup, leaving: LeavingMember) -> tuple[ErrorCode, str]
     if leaving.member_id and leaving.member_id != holder.member_id:
         return ErrorCode.FENCED_INSTANCE_ID, ""
     return ErrorCode.NONE, holder.member_id
-
-
-def end_records(group: ConsumerGroup) -> list[GroupRecord]:
-    """The tombstones of a whole group, in the order in which Apache Kafka can read them (consumer-groups.md 12.1)."""
-    records = [GroupRecord(Kind.CURRENT, member_id) for member_id in group.members]
-    records += [GroupRecord(Kind.TARGET, member_id) for member_id in group.members]
-    records.append(GroupRecord(Kind.TARGET_EPOCH))
-    records += [GroupRecord(Kind.MEMBER, member_id) for member_id in group.members]
-    records += [GroupRecord(Kind.REGEX, regex) for regex in group.regexes]
-    if group.has_partition_metadata:
-        records.append(GroupRecord(Kind.PARTITION_METADATA))
-    records.append(GroupRecord(Kind.GROUP))
-    return records

@@ -5,7 +5,8 @@ from enum import IntEnum
 import msgspec
 
 from eosin.coordinator.groups.consumer.assignors.assignment import Partitions
-from eosin.coordinator.groups.consumer.rules.group import ConsumerMember, ResolvedRegex
+from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup, ConsumerMember, ResolvedRegex
+from eosin.coordinator.groups.rules.group import Group
 
 
 class Kind(IntEnum):
@@ -44,5 +45,18 @@ class GroupRecord(msgspec.Struct, frozen=True, gc=False):
     kind: Kind
     name: str = ""
     """The id of the member, or the regular expression, that the record is about; empty for the group itself."""
-    value: Value | None = None
-    """None for a tombstone. A member is the value of two kinds of records."""
+    value: Value | Group | None = None
+    """None for a tombstone. A member is the value of two kinds of records, a classic group that of CLASSIC_GROUP."""
+
+
+def end_records(group: ConsumerGroup) -> list[GroupRecord]:
+    """The tombstones of a whole group, in the order in which Apache Kafka can read them (consumer-groups.md 12.1)."""
+    records = [GroupRecord(Kind.CURRENT, member_id) for member_id in group.members]
+    records += [GroupRecord(Kind.TARGET, member_id) for member_id in group.members]
+    records.append(GroupRecord(Kind.TARGET_EPOCH))
+    records += [GroupRecord(Kind.MEMBER, member_id) for member_id in group.members]
+    records += [GroupRecord(Kind.REGEX, regex) for regex in group.regexes]
+    if group.has_partition_metadata:
+        records.append(GroupRecord(Kind.PARTITION_METADATA))
+    records.append(GroupRecord(Kind.GROUP))
+    return records

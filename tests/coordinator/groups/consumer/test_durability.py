@@ -151,3 +151,21 @@ async def test_offsets_keep_for_their_retention_after_the_last_member_has_left()
     broker.clock.advance(120_000)
     await turns()
     assert broker.groups.describe_consumer("g") is ErrorCode.GROUP_ID_NOT_FOUND
+
+
+async def test_offsets_keep_for_their_retention_after_the_last_member_has_left_also_after_a_restart() -> None:
+    config = GroupConfig(offsets_retention_minutes=10, offsets_retention_check_interval_ms=60_000)
+    broker = await Broker(config).started()
+    await heartbeat(broker)
+    await broker.groups.offsets.commit("g", [OffsetToCommit(P0, 1)], committer=Committer(2, "m"), api_version=9)
+    for _ in range(config.offsets_retention_ms // 40_000):  # the member lives
+        broker.clock.advance(40_000)
+        await heartbeat(broker, epoch=2)
+    await heartbeat(broker, epoch=-1)
+    await broker.crash()
+    broker.clock.advance(config.offsets_retention_ms - 60_000)
+    await turns()
+    assert isinstance(broker.groups.describe_consumer("g"), ConsumerGroup)
+    broker.clock.advance(120_000)
+    await turns()
+    assert broker.groups.describe_consumer("g") is ErrorCode.GROUP_ID_NOT_FOUND
