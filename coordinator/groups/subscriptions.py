@@ -49,7 +49,7 @@ class KnownSubscription:
 
 
 class Subscriptions:
-    """Those of one partition of `__consumer_offsets`."""
+    """The readings of one partition of `__consumer_offsets`."""
 
     def __init__(self) -> None:
         self._reading: dict[asyncio.Task[frozenset[str] | None], None] = {}

@@ -21,8 +21,8 @@ def expired_offsets(
     now_ms: int,
     retention_ms: int,
 ) -> list[TopicPartition]:
-    """Those of `partitions` whose committed offset has expired. One that an open transaction is about to replace has
-    not. `subscribed` is called only if it matters: to know may take long."""
+    """The `partitions` whose committed offset has expired. One that an open transaction is about to replace has not.
+    `subscribed` is called only if it matters: to know may take long."""
     retention_start = _retention_start(group)
     topics = functools.cache(lambda: subscribed(group))
     committed = offsets.committed(group.group_id)

@@ -37,7 +37,7 @@ def subscribed_topics(group: Group) -> frozenset[str] | None:
 
 
 def subscribed_among(group: Group, wanted: frozenset[str], rest: Callable[[], None]) -> frozenset[str] | None:
-    """Those of `wanted` that are `subscribed_topics`, of which there may be very many: they are let go of member by
+    """The names in `wanted` that are `subscribed_topics`. There may be very many of these: they are let go of member by
     member. `rest` is called after each."""
     topics: frozenset[str] = frozenset()
     for member_id, member in group.members.items():

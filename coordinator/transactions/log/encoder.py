@@ -103,7 +103,7 @@ def _of_many(partitions: ManyPartitions, version: int) -> bytes:
 
 
 def encoded_topic(version: int, topic: str, partitions: Sequence[TopicPartition]) -> bytes:
-    """What a value has of one topic, whose `partitions` may be many."""
+    """The part of a value that is about one topic, whose `partitions` may be many."""
     encoded = _of_topics((PartitionsSchema(topic, tuple([each.partition for each in partitions])),), version)
     return encoded[1 if version else _COUNT.size :]
 

@@ -26,7 +26,7 @@ class TransactionDescription:
     producer_id: int
     producer_epoch: int
     partitions: tuple[TopicPartition, ...]
-    """Those of the open transaction only, topic by topic; in order of name and number, unless there are very many."""
+    """Of the open transaction only, topic by topic; in order of name and number, unless there are very many."""
 
 
 class ListingEntry(msgspec.Struct, frozen=True, gc=False):

@@ -27,7 +27,8 @@ class JoinedTopic:
         self._encoded = b""
 
     def encoded(self, version: int, encode: Callable[[int, str, tuple[TopicPartition, ...]], bytes]) -> bytes:
-        """What a record of `version` has of the topic, as `encode` has made it when it was first asked for."""
+        """The part of a record of `version` that is about the topic, as `encode` has made it when it was first asked
+        for."""
         if self._version != version:
             self._version, self._encoded = version, encode(version, self.name, self.partitions)
         return self._encoded

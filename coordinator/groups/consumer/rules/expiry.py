@@ -10,8 +10,9 @@ from eosin.protocol.names import TopicPartition
 def expired_of_consumer_group(
     group: ConsumerGroup, offsets: OffsetStore, partitions: Iterable[TopicPartition], *, now_ms: int, retention_ms: int
 ) -> list[TopicPartition]:
-    """Those of `partitions` to whose topics the group is not subscribed and whose offset was committed long ago. A
-    group without members keeps its offsets for the retention since its last member left, as a classic one does."""
+    """The expired ones of `partitions`: the group is not subscribed to their topics, and their offsets were committed
+    long ago. A group without members keeps its offsets for the retention since its last member left, as a classic one
+    does."""
     empty_since_ms = -1 if group.members else group.state_timestamp_ms
     subscribed = group.subscribed_names()
     committed = offsets.committed(group.group_id)
