@@ -101,11 +101,13 @@ class Members:
         """Sessions last so long after the next restart."""
         self._config = GroupConfig(consumer=ConsumerGroupConfig(session_timeout_ms=timeout_ms))
 
-    async def restarted(self) -> None:
-        """Stop the coordinator, and let another read its log."""
-        await self.groups.stop()
+    async def restarted(self) -> GroupCoordinator:
+        """Stop the coordinator, and let another read its log. Returns the old one, for it takes a while to let go."""
+        stopped = self.groups
+        await stopped.stop()
         self.groups = self._coordinator()
         await self.groups.load()
+        return stopped
 
     @property
     def group(self) -> ConsumerGroup:

@@ -148,7 +148,9 @@ async def _ends(count: int) -> list[Row]:
     label = f"{count:,} members"
     members.session_timeout(SESSION_MS)
     with _Work() as load:
-        await members.restarted()
+        stopped = await members.restarted()
+        await asyncio.sleep(0)
+    del stopped
     await asyncio.sleep(SESSION_MS / 1000 - LOADED_BEFORE_S)
     assert len(members.group.members) == count
     with _Work() as end:

@@ -40,9 +40,10 @@ from eosin.coordinator.replay import until_committed
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import CorruptRecords, NewRecord
+from eosin.protocol.records.scan import KeyValue
 from eosin.protocol.types import DecodeError
 from eosin.runtime.clock import Clock
-from eosin.runtime.turns import outcome_in_turns
+from eosin.runtime.turns import TurnQueue, outcome_in_turns
 
 _LOG: Final = logging.getLogger("eosin.coordinator.groups")
 
@@ -66,6 +67,8 @@ _REFUSALS: Final = {
 
 
 NO_TOPICS: Final = NoTopics()
+DROPPED_PER_TURN: Final = 1000
+"""Records that were read, and that nobody needs any more: each takes a microsecond."""
 
 EXPIRED_AT_ONCE: Final = 200
 """Offsets, and groups, that one step of an expiry looks at and deletes: one takes 5 to 15 us."""
@@ -181,6 +184,7 @@ class Shard:
         self.deletions.resume(loader.doomed)
         if self._deleted_topics:
             self.forget_topics(self._deleted_topics)
+        TurnQueue(self._clock, steps_per_turn=DROPPED_PER_TURN).add(_dropped(loader.of_other_kinds))
 
     async def _read(self, loader: Loader) -> Replayed:
         """Read the log, and return its consumer groups. These may have many members, so they are put together before
@@ -398,6 +402,13 @@ class Shard:
             gone, self._loaded_topics = self._loaded_topics.difference(topics), frozenset()
             if gone:
                 self.deletions.forget(gone)
+
+
+def _dropped(records: dict[bytes, KeyValue]) -> Iterator[None]:
+    """Let go of records, one in each step: those of 10,000 members at once take 10 ms."""
+    while records:
+        records.popitem()
+        yield
 
 
 def _report(what: str, error: ErrorCode, _: int) -> None:

@@ -27,7 +27,7 @@ from eosin.coordinator.groups.consumer.rules.records import GroupEpoch, GroupRec
 from eosin.coordinator.steps import InSteps, finished
 from eosin.protocol.records.scan import KeyValue
 from eosin.protocol.types import DecodeError
-from eosin.runtime.sorted_map import SortedMap
+from eosin.runtime.sorted_map import EMPTY, Editor
 
 _GROUP_KEY: Final = Kind.GROUP.to_bytes(2, "big")
 NO_TIMES: Final[Mapping[bytes, int]] = {}
@@ -124,7 +124,7 @@ def _group(group_id: str, found: _Found) -> InSteps[tuple[ConsumerGroup | None, 
     group = replace(group, epoch=max(group.epoch, group.assignment_epoch))
     dropped: list[GroupRecord] = []
     regexes: dict[str, ResolvedRegex] = {}
-    targets: dict[str, Partitions] = {}
+    targets: Editor[str, Partitions] = EMPTY.edit()
     for (kind, name), value in values.items():
         match kind:
             case Kind.MEMBER:
@@ -140,7 +140,10 @@ def _group(group_id: str, found: _Found) -> InSteps[tuple[ConsumerGroup | None, 
             case Kind.TARGET | Kind.CURRENT if (Kind.MEMBER, name) not in values:
                 dropped.append(GroupRecord(kind, name))
         yield
-    return replace(group, targets=SortedMap(targets), regexes=regexes), dropped
+    while values:  # to let go of them takes a while as well
+        values.popitem()
+        yield
+    return replace(group, targets=targets.frozen(), regexes=regexes), dropped
 
 
 def _with_current(
