@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from manual_clock import ManualClock
+from migrating_group import metadata
 from observed_broker import observed_broker
 
 from eosin.coordinator.groups.consumer.rules.decide import decide
@@ -20,7 +21,7 @@ from eosin.coordinator.groups.consumer.rules.events import (
 from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup, ResolvedRegex
 from eosin.coordinator.groups.consumer.rules.topics import SubscribedTopic
 from eosin.coordinator.groups.rules.config import ConsumerGroupConfig
-from eosin.coordinator.groups.rules.events import LeavingMember
+from eosin.coordinator.groups.rules.events import Join, LeavingMember
 from eosin.model.cluster import Topic
 from eosin.model.features import GROUP_VERSION
 from eosin.observe.explain.event_words import in_words
@@ -136,6 +137,18 @@ def test_each_departure_has_its_words(event: ConsumerEvent, kind: str, reason: s
     group.happen(event)
     assert group.kinds(count) == [kind, "rebalance"]
     assert group.last_reason() == reason
+
+
+def test_a_classic_member_joins_as_others_do_and_one_that_does_not_come_back_is_expelled_for_that() -> None:
+    group = Recorded()
+    group.join("a")
+    protocols = (("range", metadata("orders")),)
+    group.happen(Join(0, "b", None, "consumer", protocols, 45_000, 60_000, "b", "/10.0.0.7", fresh_member_id="b"))
+    assert group.last_reason() == "b at 10.0.0.7 joined"
+    group.happen(MemberTimerFired(ConsumerTimer(ConsumerTimerKind.SYNC, "b"), group.group.members["b"].epoch))
+    assert group.last_reason() == (
+        "b at 10.0.0.7 was expelled: it did not join again, or fetch its partitions, within 60 s (max.poll.interval.ms)"
+    )
 
 
 def test_a_static_member_that_is_away_and_back_begins_no_rebalance() -> None:

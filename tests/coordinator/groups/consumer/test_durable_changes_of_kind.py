@@ -177,6 +177,24 @@ async def mixed(broker: Broker) -> JoinResult:
     return joined
 
 
+async def test_who_observes_a_downgrade_hears_of_the_member_that_left_alone(broker: Broker) -> None:
+    old = await mixed(broker)
+    seen: list[tuple[ConsumerGroup, ConsumerGroup, object]] = []
+
+    class Observer:
+        def consumer_decided(self, before: ConsumerGroup, after: ConsumerGroup, event: object, now_ms: int) -> None:
+            seen.append((before, after, event))
+
+    (shard,) = broker.groups._shards
+    shard.consumer.observer = Observer()
+    await heartbeat(broker, epoch=-1)
+    assert kind(broker) is Group
+    ((before, after, event),) = seen
+    assert sorted(before.members) == sorted([old.member_id, "new"])
+    assert list(after.members) == [old.member_id]
+    assert isinstance(event, ConsumerHeartbeat)
+
+
 async def test_what_was_not_durable_of_a_downgrade_did_not_happen(broker: Broker) -> None:
     await mixed(broker)
     broker.log.held = True
