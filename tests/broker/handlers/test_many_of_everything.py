@@ -135,6 +135,8 @@ async def test_of_many_names_of_settings_those_that_exist_are_described(broker: 
 async def test_the_first_of_many_groups_are_told_why_they_are_refused(broker: GuardedBroker, made: Any) -> None:
     key = ApiKey.SHARE_GROUP_DESCRIBE if made is ShareGroupDescribeRequest else ApiKey.CONSUMER_GROUP_DESCRIBE
     names = tuple(f"g{number}" for number in range(3 * MOST_REPORTED))
+    lowered = (FeatureUpdateKey("group.version", 0, upgrade_type=2),)
+    await broker.ask(ADMIN, ApiKey.UPDATE_FEATURES, UpdateFeaturesRequest(1000, lowered))
     response = await broker.ask(ADMIN, key, made(names))
     assert [each.group_id for each in response.groups] == list(names)
     assert {each.error_code for each in response.groups} == {ErrorCode.UNSUPPORTED_VERSION}
