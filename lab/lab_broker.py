@@ -20,6 +20,8 @@ from eosin.lab.common.errors import LabError
 from eosin.lab.common.values import ConnectionInWork
 from eosin.lab.crash.endpoints import LabEndpoints, Ports
 from eosin.lab.crash.lab_markers import LabMarkers, MarkerDelay
+from eosin.lab.disk.faults import CallFaults
+from eosin.lab.disk.faulty_files import FaultyFiles
 from eosin.lab.disk.lab_directory import new_cluster_id, prepare_directory, prepare_disk
 from eosin.lab.disk.lab_disk import LabDisk
 from eosin.lab.disk.lab_flusher import LabFlusher
@@ -90,6 +92,10 @@ class LabBroker:
         """The nodes in front of it, likewise."""
         self._points: Final[Points] = self.rules if points is None else points
         self._disk: LabDisk | None = self._new_disk() if options.disk == LAB else None
+        self._files: FaultyFiles | None = None
+        """Its real files, where it has some."""
+        if options.disk not in (LAB, MEMORY):
+            self._files = FaultyFiles(options.disk, self._disk_luck())
         self.rules.points.update(_points_of(options))
         self._endpoints: LabEndpoints | None = None
         self._node: RunningNode | None = None
@@ -148,10 +154,21 @@ class LabBroker:
             raise self._no_disk()
         return self._disk
 
+    @property
+    def files(self) -> CallFaults:
+        """The disk that it has now, or its real files. Raises LabError where it has neither."""
+        found = self._disk or self._files
+        if found is None:
+            raise self._no_disk()
+        return found
+
     def _no_disk(self) -> LabError:
         if self._options.disk == MEMORY:
             return LabError(f'a broker with disk="{MEMORY}" keeps nothing: leave out disk and durability')
-        return LabError(f"the files in {self._options.disk} are real, and nothing here spoils them: leave out disk")
+        return LabError(
+            f"the files in {self._options.disk} are real: a crash, a loss of power and a copy need the lab's own disk,"
+            " so leave out disk"
+        )
 
     def has_room_again(self) -> None:
         """Look at once whether records may be taken again."""
@@ -188,8 +205,11 @@ class LabBroker:
             if options.durability == FSYNC:
                 given["flusher"] = LabFlusher(self._points, disk.sync_ms)
             disk.watch = partial(_reach_disk, self._points)
-        elif options.data_dir is not None:
-            prepare_directory(options.data_dir, config)
+        elif self._files is not None:
+            prepare_directory(options.disk, config)
+            given["disk"] = self._files
+            if options.durability == FSYNC:  # each file by itself, and not a journal for all of them
+                given["flusher"] = LabFlusher(self._points, self._files.sync_ms)
         elif config.eosin_cluster_id is None:
             config = replace(config, eosin_cluster_id=new_cluster_id())
         self.is_up = True
@@ -419,9 +439,11 @@ class LabBroker:
                     return
 
     def _new_disk(self) -> LabDisk:
+        return LabDisk(self._clock.now_ms, chance=self._disk_luck())
+
+    def _disk_luck(self) -> random.Random:
         seed = self._options.seed
-        chance = _ANY_LUCK if seed is None else random.Random(f"{seed}/disk")
-        return LabDisk(self._clock.now_ms, chance=chance)
+        return _ANY_LUCK if seed is None else random.Random(f"{seed}/disk")
 
     def _disk_from(self, snapshot: "Snapshot") -> LabDisk:
         if self._disk is None:
@@ -437,8 +459,9 @@ class LabBroker:
 
 def _points_of(options: BrokerOptions) -> Collection[str]:
     """The points inside a broker with these options."""
-    on_disk = (DISK,) if options.disk == LAB else ()
-    return (*on_disk, *(INNER_POINTS if on_disk and options.durability == FSYNC else (PREPARED, MARKER, COMPLETE)))
+    every = INNER_POINTS if options.durability == FSYNC else (DISK, PREPARED, MARKER, COMPLETE)
+    # Threads call real files, too, and rules fire in the event loop alone.
+    return [each for each in every if each != DISK or options.disk == LAB]
 
 
 def _reach_disk(points: Points, call: str, path: str) -> None:

@@ -4,21 +4,18 @@ Always true: it lies only as a test has said, or as its seed has it at a loss of
 """
 
 import random
-from collections import defaultdict
 from collections.abc import Callable
-from typing import Final, Self
+from typing import Self
 
-from eosin.lab.disk.faults import Fault
+from eosin.lab.disk.faults import SYNC, CallFaults
 from eosin.lab.disk.lying_disk import LyingDisk
 from eosin.lab.disk.lying_files import LyingDirectory, Stopped
-from eosin.runtime.clock import pause
 
-SYNC: Final = "sync"
 Watch = Callable[[str, str], None]
 """Told of a call and its path before it happens. May raise OSError, or `Stopped` after `stop`."""
 
 
-class LabDisk(LyingDisk):
+class LabDisk(CallFaults, LyingDisk):
     """The disk of one broker, from one start of it to the next."""
 
     def __init__(
@@ -31,18 +28,11 @@ class LabDisk(LyingDisk):
         top: str = "",
     ) -> None:
         """`chance` is the luck of what a loss of power meets."""
-        super().__init__(now_ms, sector_bytes=sector_bytes, root=root, top=top)
-        self.luck: Final = chance
+        CallFaults.__init__(self)
+        LyingDisk.__init__(self, now_ms, sector_bytes=sector_bytes, root=root, top=top)
+        self.luck = chance
         self.forgets = True
-        self.counts: defaultdict[tuple[str, str], int] = defaultdict(int)
-        """Calls that have changed or synced something, by call and path."""
-        self.made = 0
-        """Their number."""
         self.watch: Watch | None = None
-        self.slowness_ms: dict[str, tuple[float, float]] = {}
-        """The time that calls take, and how much longer at most, by call: those that are not here take none."""
-        self.wait: Callable[[float], None] = pause
-        """Lets so many ms of real time pass: whoever calls the disk waits for it."""
         self.loses_unsynced = False
         """True if the next loss of power takes all that was not synced."""
 
@@ -67,32 +57,14 @@ class LabDisk(LyingDisk):
         if self.faults:
             super().meets(call, path)
 
-    def fault(self, call: str, path: str) -> Fault | None:
-        """The fault that a call meets: each one as often as it says, for reads too."""
-        for fault in self.faults:
-            if fault.call == call and fault.is_on(path):
-                fault.times -= 1
-                if fault.times <= 0:
-                    self.faults.remove(fault)
-                return fault
-        return None
-
-    def sync_ms(self) -> float:
-        """The time that the next sync of a flusher takes."""
-        return self.lasts_ms(SYNC) if self.slowness_ms else 0.0
-
-    def lasts_ms(self, call: str) -> float:
-        """The time that the next such call takes."""
-        least, more = self.slowness_ms.get(call, (0.0, 0.0))
-        return least if not more else least + more * (random if self.luck is None else self.luck).random()
+    def heal(self) -> None:
+        """No faults any more, but for want of room."""
+        super().heal()
+        self.stop_at = None
 
     def stop_after(self, calls: int) -> None:
         """Let so many more calls succeed."""
         self.stop_at = self.made + calls
-
-    def count(self, call: str, path: str = "") -> int:
-        """The number of times that `call` was made on a path that contains `path`."""
-        return sum(times for (made, where), times in self.counts.items() if made == call and path in where)
 
     def power_loss(self, chance: random.Random | None = None) -> Self:
         """The disk as it is when the power is back: what was synced, and of the rest what luck has left."""
