@@ -20,7 +20,7 @@ from eosin.lab.common.errors import LabError
 from eosin.lab.common.values import ConnectionInWork
 from eosin.lab.crash.endpoints import LabEndpoints, Ports
 from eosin.lab.crash.lab_markers import LabMarkers, MarkerDelay
-from eosin.lab.disk.faults import CallFaults
+from eosin.lab.disk.faults import CallFaults, Luck
 from eosin.lab.disk.faulty_files import FaultyFiles
 from eosin.lab.disk.lab_directory import new_cluster_id, prepare_directory, prepare_disk
 from eosin.lab.disk.lab_disk import LabDisk
@@ -48,12 +48,11 @@ from eosin.storage.results.log_results import Marker
 
 if TYPE_CHECKING:
     from eosin.lab.crash.snapshot import Snapshot
+    from eosin.node.observability import MountedHttp
 
 log = logging.getLogger(__name__)
 
 _SEEDS: Final = 2**32
-_ANY_LUCK: Final = random.Random()
-"""The luck of all disks without a seed: each generator of its own has 2.5 KB."""
 CLOSE_S: Final = 2.0
 """Longest time that a close may take."""
 _TURNS: Final = 100
@@ -74,10 +73,15 @@ class LabBroker:
     """A broker that serves, or is down between two lives (`Life`)."""
 
     def __init__(
-        self, options: BrokerOptions, leave_loop: LeaveLoop | None = None, points: Points | None = None
+        self,
+        options: BrokerOptions,
+        leave_loop: LeaveLoop | None = None,
+        points: Points | None = None,
+        http: "MountedHttp | None" = None,
     ) -> None:
         """Use `start`."""
         self._options = options
+        self._http: Final = http
         self._leave_loop: Final = leave_loop
         self._ports: Final = Ports()
         self._clock: Final = _clock_of(options)
@@ -116,9 +120,11 @@ class LabBroker:
         leave_loop: LeaveLoop | None = None,
         snapshot: "Snapshot | None" = None,
         points: Points | None = None,
+        http: "MountedHttp | None" = None,
     ) -> Self:
-        """Start it, with its topics. Without `leave_loop` it cannot crash. At `points` rules fire. Raises LabError."""
-        broker = cls(options, leave_loop, points)
+        """Start it, with its topics. Without `leave_loop` it cannot crash. At `points` rules fire. The console and the
+        metrics of each life go to `http`. Raises LabError."""
+        broker = cls(options, leave_loop, points, http)
         if snapshot is not None:
             broker._disk = broker._disk_from(snapshot)
         await broker._begin()
@@ -198,6 +204,9 @@ class LabBroker:
                 written=None if self._recording is None else self._marker_written,
             ),
         }
+        if self._http is not None:
+            config = replace(config, eosin_console_enable=True)
+            given["http"] = self._http
         if disk is not None:
             prepare_disk(disk, LAB_DIR, config)
             disk.on_stop = self._stopped_by_disk
@@ -213,6 +222,8 @@ class LabBroker:
         elif config.eosin_cluster_id is None:
             config = replace(config, eosin_cluster_id=new_cluster_id())
         self.is_up = True
+        if self._http is not None:
+            self._http.application = None
         try:
             node = await Node(config, self.nodes.part_at, **given).start()
         except StartError as refused:
@@ -439,11 +450,11 @@ class LabBroker:
                     return
 
     def _new_disk(self) -> LabDisk:
-        return LabDisk(self._clock.now_ms, chance=self._disk_luck())
+        return LabDisk(self._clock.now_ms, luck=self._disk_luck())
 
-    def _disk_luck(self) -> random.Random:
-        seed = self._options.seed
-        return _ANY_LUCK if seed is None else random.Random(f"{seed}/disk")
+    def _disk_luck(self) -> Luck:
+        """The luck of a disk; a generator has 2.5 KB, which most brokers do without."""
+        return cache(lambda: random.Random(f"{self.rules.seed}/disk"))
 
     def _disk_from(self, snapshot: "Snapshot") -> LabDisk:
         if self._disk is None:

@@ -10,6 +10,8 @@ from typing import Final
 from eosin.runtime.clock import pause
 
 SYNC: Final = "sync"
+Luck = Callable[[], random.Random | None]
+"""Returns a generator, which is made once somebody needs it; None for none."""
 
 LASTING: Final = 1 << 62
 """Calls that a fault meets until it is taken out."""
@@ -46,14 +48,14 @@ class Fault:
 class CallFaults:
     """The faults of a disk, and its calls so far."""
 
-    luck: random.Random | None
-    """The luck of what happens by chance; None is any."""
     space: int | None
     """Bytes that are left; None if nobody counts them."""
     faults: list[Fault]
     """Those that no call has met yet."""
 
-    def __init__(self) -> None:
+    def __init__(self, luck: Luck) -> None:
+        """`luck` is that of what happens by chance."""
+        self.luck: Final = luck
         self.counts: defaultdict[tuple[str, str], int] = defaultdict(int)
         """Calls that have changed or synced something, by call and path."""
         self.made = 0
@@ -85,7 +87,7 @@ class CallFaults:
     def lasts_ms(self, call: str) -> float:
         """The time that the next such call takes."""
         least, more = self.slowness_ms.get(call, (0.0, 0.0))
-        return least if not more else least + more * (random if self.luck is None else self.luck).random()
+        return least if not more else least + more * (self.luck() or random).random()
 
     def count(self, call: str, path: str = "") -> int:
         """The number of times that `call` was made on a path that contains `path`."""

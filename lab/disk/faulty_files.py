@@ -7,12 +7,11 @@ it, too.
 
 import errno
 import os
-import random
 import threading
 from collections.abc import Callable, Sequence
 from typing import Final, ParamSpec, TypeVar
 
-from eosin.lab.disk.faults import SYNC, CallFaults, Fault
+from eosin.lab.disk.faults import SYNC, CallFaults, Fault, Luck
 from eosin.storage.disk.interfaces import Buffer, File, FixedFile, FreeBytes, Lock, TornWrite, WholeSync
 from eosin.storage.disk.system import SystemDisk
 
@@ -27,10 +26,9 @@ class FaultyFiles(CallFaults):
 
     volatile = False
 
-    def __init__(self, data_dir: str, luck: random.Random | None = None) -> None:
+    def __init__(self, data_dir: str, luck: Luck = lambda: None) -> None:
         """`luck` is that of slow calls."""
-        super().__init__()
-        self.luck = luck
+        super().__init__(luck)
         self.space = None
         self.faults = []
         self._files: Final = SystemDisk()

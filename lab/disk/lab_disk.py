@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable
 from typing import Self
 
-from eosin.lab.disk.faults import SYNC, CallFaults
+from eosin.lab.disk.faults import SYNC, CallFaults, Luck
 from eosin.lab.disk.lying_disk import LyingDisk
 from eosin.lab.disk.lying_files import LyingDirectory, Stopped
 
@@ -22,15 +22,14 @@ class LabDisk(CallFaults, LyingDisk):
         self,
         now_ms: Callable[[], int] = lambda: 0,
         *,
-        chance: random.Random | None = None,
+        luck: Luck = lambda: None,
         sector_bytes: int = 512,
         root: LyingDirectory | None = None,
         top: str = "",
     ) -> None:
-        """`chance` is the luck of what a loss of power meets."""
-        CallFaults.__init__(self)
+        """`luck` is that of what a loss of power meets; without any it takes all that it may."""
+        CallFaults.__init__(self, luck)
         LyingDisk.__init__(self, now_ms, sector_bytes=sector_bytes, root=root, top=top)
-        self.luck = chance
         self.forgets = True
         self.watch: Watch | None = None
         self.loses_unsynced = False
@@ -68,11 +67,11 @@ class LabDisk(CallFaults, LyingDisk):
 
     def power_loss(self, chance: random.Random | None = None) -> Self:
         """The disk as it is when the power is back: what was synced, and of the rest what luck has left."""
-        luck = None if self.loses_unsynced else chance or self.luck
+        luck = None if self.loses_unsynced else chance or self.luck()
         return self._after(self._root.power_loss(luck))
 
     def _after(self, root: LyingDirectory) -> Self:
-        after = type(self)(self.now_ms, chance=self.luck, sector_bytes=self.sector_bytes, root=root, top=self._top)
+        after = type(self)(self.now_ms, luck=self.luck, sector_bytes=self.sector_bytes, root=root, top=self._top)
         after.space, after.faults, after.counts, after.made = self.space, self.faults, self.counts, self.made
         after.watch, after.slowness_ms = self.watch, self.slowness_ms
         return after

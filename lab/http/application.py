@@ -7,7 +7,7 @@ an error of ours is in the log, and its answer tells no more than that.
 import asyncio
 import logging
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl, unquote
 
 import msgspec
@@ -29,6 +29,9 @@ from eosin.lab.http.hosts import Lab
 from eosin.lab.http.openapi import BatchAnswer, BatchRequest, document
 from eosin.lab.operations import Operations
 from eosin.observe.http.guard import Receive, Scope, Send
+
+if TYPE_CHECKING:
+    from eosin.lab.http.broker_http import BrokerHttp
 
 BASE: Final = "/lab/v1"
 READY: Final = "/readyz"
@@ -53,19 +56,26 @@ _LOG: Final = logging.getLogger(__name__)
 class ControlApplication:
     """All paths of one lab."""
 
-    def __init__(self, lab: Lab) -> None:
+    def __init__(self, lab: Lab, of_the_broker: "BrokerHttp | None" = None) -> None:
+        """`of_the_broker` has the paths of the broker itself."""
         self._lab: Final = lab
+        self._of_the_broker: Final = of_the_broker
         self._is_closing: Final = asyncio.Event()
 
     def close(self) -> None:
         """End the streams of events."""
         self._is_closing.set()
+        if self._of_the_broker is not None:
+            self._of_the_broker.close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
         method, path = str(scope["method"]), str(scope.get("raw_path", b"").decode("latin-1") or scope["path"])
         query = dict(parse_qsl(scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True))
         headers = dict(scope.get("headers", ()))
+        if self._of_the_broker is not None and self._of_the_broker.has(path):
+            await self._of_the_broker(scope, receive, send)
+            return
         try:
             body = await _body(receive)
             if path == READY:
