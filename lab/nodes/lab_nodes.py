@@ -145,7 +145,8 @@ class LabNodes:
         if node not in table.down:
             table.down.add(node)
             self._go_on(node)
-            for each in [each for each in running.host.connections if each.listener == listener]:
+            host = running.host
+            for each in [each for each in (*host.connections, *host.layers) if each.listener == listener]:
                 each.abort()
             for partition in self._led_by(node):
                 self._resign(partition)
