@@ -51,6 +51,8 @@ class Quiet:
         self._clock = clock
         self._real = clock.wire
         self._parts = node.host, node.services.transactions, node.background, node.logs.flusher
+        self._outstanding = (0, 0)
+        """Of transactions, when it was last still: compared once, not in each turn."""
         self.held: Final[list[Held]] = []
         """Faults add here what they hold."""
 
@@ -78,6 +80,10 @@ class Quiet:
             before = now
             if still < TURNS:
                 continue
+            if (outstanding := self._parts[1].outstanding) != self._outstanding:
+                self._outstanding = outstanding
+                still = 0
+                continue
             why = self._works_on()
             if why is None:  # at once, between nearly all timers
                 return
@@ -89,14 +95,13 @@ class Quiet:
             still = 0
 
     def _work(self) -> tuple[object, ...]:
-        """A value that changes with everything that the broker does."""
-        host, transactions, background, flusher = self._parts
+        """A value that changes with what the broker does, but for what is `outstanding` of transactions."""
+        host, _, background, flusher = self._parts
         return (
             self._clock.work,
             host.accepted,
             len(host.running),
             flusher.backlog_bytes,
-            transactions.outstanding,
             background.begun,
             background.ended,
         )
@@ -127,6 +132,10 @@ class Quiet:
             still = still + 1 if now == before else 0
             before = now
             if still < TURNS:
+                continue
+            if (outstanding := self._parts[1].outstanding) != self._outstanding:
+                self._outstanding = outstanding
+                still = 0
                 continue
             why = self._works_on() or self._unfinished()
             now_ms = self._real.elapsed_ms()
