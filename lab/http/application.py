@@ -18,6 +18,7 @@ from eosin.lab.http import broker_paths, data_paths, fault_paths, judging_paths,
 from eosin.lab.http.endpoint import ControlPath
 from eosin.lab.http.failures import (
     BAD_REQUEST,
+    BROKER_DOWN,
     INTERNAL,
     NOT_FOUND,
     TOO_LARGE,
@@ -27,6 +28,7 @@ from eosin.lab.http.failures import (
 )
 from eosin.lab.http.hosts import Lab
 from eosin.lab.http.openapi import BatchAnswer, BatchRequest, document
+from eosin.lab.http.values import NOT_READY, Ready
 from eosin.lab.operations import Operations
 from eosin.observe.http.guard import Receive, Scope, Send
 
@@ -79,7 +81,7 @@ class ControlApplication:
         try:
             body = await _body(receive)
             if path == READY:
-                await _send_json(send, 200 if self._lab.is_up else 503, {"ready": self._lab.is_up})
+                await _send_json(send, 200 if self._lab.is_up else NOT_READY, {"ready": self._lab.is_up})
                 return
             own = _within(path)
             if own == HISTORY and method == "GET" and headers.get(b"accept", b"").startswith(_STREAM.encode()):
@@ -162,14 +164,16 @@ async def respond(lab: Lab, method: str, path: str, query: Mapping[str, str], bo
     """Carry out a request; the status and the body of its answer. Raises ControlFailure."""
     endpoint, names = _found(method, path)
     try:
-        return endpoint.status, await endpoint.carry_out(lab, names, query, body)
+        answer = await endpoint.carry_out(lab, names, query, body)
     except (LabError, EosinAssertion) as error:
-        raise failure_of(error, names=names, is_up=lab.is_up) from None
+        is_up = lab.is_up or BROKER_DOWN not in endpoint.errors
+        raise failure_of(error, names=names, is_up=is_up) from None
     except ControlFailure:
         raise
     except Exception:  # noqa: BLE001  # it is in the log, and the next request is another one
         _LOG.exception("%s %s failed", method, path)
         raise ControlFailure(INTERNAL, "an error of the lab itself: its log tells more") from None
+    return NOT_READY if answer == Ready(False) else endpoint.status, answer
 
 
 def _found(method: str, path: str) -> tuple[ControlPath, dict[str, str]]:

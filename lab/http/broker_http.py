@@ -50,7 +50,11 @@ class BrokerHttp:
         begun: list[bool] = []
         """For an answer that has begun, whether it says how long it is."""
 
+        is_over = False
+
         async def sent(message: dict[str, Any]) -> None:
+            if is_over:  # it was on its way between the two loops
+                return
             if message["type"] == "http.response.start":
                 begun.append(any(name == b"content-length" for name, _ in message.get("headers", ())))
             await send(message)
@@ -62,8 +66,10 @@ class BrokerHttp:
             future.add_done_callback(lambda done: loop.call_soon_threadsafe(self._under_way.discard, done))
             await asyncio.wrap_future(future)
         except LabError as refused:
+            is_over = True
             await _end(send, begun, str(refused))
         except asyncio.CancelledError:
+            is_over = True
             if not self._is_closing:
                 raise
             await _end(send, begun, "the lab ends")
