@@ -196,7 +196,8 @@ def _saved(folder: str, item: pytest.Item, brokers: "list[BrokerApi]") -> str:
         from eosin.lab.report import saved_run
 
         config = item.config
-        chosen = {name: config.getoption(f"--eosin-{name}") or "" for name in ("behaviour", "mode", "bootstrap")}
+        names = ("behaviour", "mode", "bootstrap")
+        chosen: dict[str, Any] = {name: config.getoption(f"--eosin-{name}") or "" for name in names}
         saved, failed = saved_run(FailedTest(item.nodeid, str(config.rootpath), **chosen), brokers)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(saved)

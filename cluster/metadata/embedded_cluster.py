@@ -3,7 +3,6 @@
 Every change is checked against the image and written without an await in between; `MetadataWriter` says when it shows.
 """
 
-import asyncio
 import errno
 import logging
 from collections.abc import Callable, Mapping, Sequence

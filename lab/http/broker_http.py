@@ -6,7 +6,7 @@ ends with it, and between two lives the answer is that the broker does not run.
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, MutableMapping
 from concurrent.futures import Future
 from typing import Any, Final, ParamSpec, TypeVar
 
@@ -52,7 +52,7 @@ class BrokerHttp:
 
         is_over = False
 
-        async def sent(message: dict[str, Any]) -> None:
+        async def sent(message: MutableMapping[str, Any]) -> None:
             if is_over:  # it was on its way between the two loops
                 return
             if message["type"] == "http.response.start":

@@ -167,9 +167,9 @@ async def _serve(options: BrokerOptions, chosen: argparse.Namespace, control: so
 def _mounted(control: socket.socket) -> "MountedHttp":
     """The place for the broker's metrics and its console. Raises LabError."""
     try:
-        import prometheus_client  # noqa: F401
-        import starlette  # noqa: F401
-        import uvicorn  # noqa: F401
+        import eosin.observe.http.application
+        import eosin.observe.http.host
+        import eosin.observe.metrics.exposition  # noqa: F401
     except ImportError:
         raise LabError("the control API needs eosin[http]: pip install 'eosin[http]'") from None
     from eosin.node.observability import MountedHttp
