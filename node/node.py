@@ -64,7 +64,7 @@ class Given(TypedDict, total=False):
     endpoints: Endpoints | None
     """By default sockets."""
     http: "MountedHttp | None"
-    """Where the paths of the HTTP listener are put if `eosin.http.listener` is not set."""
+    """Takes the paths of the HTTP listener if `eosin.http.listener` is not set."""
 
 
 class Site(NamedTuple):

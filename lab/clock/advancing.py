@@ -27,14 +27,14 @@ class Called(NamedTuple):
     is_round: bool
 
 
-class Idle(Protocol):
+class UntilIdle(Protocol):
     """Waits until the broker has nothing to do."""
 
     def __call__(self, first: Callable[[], None] | None = None) -> Awaitable[None]:
         """Call `first`, as the event loop would in a turn of it, and wait."""
 
 
-async def advance(clock: LabClock, by_ms: float, *, sessions: bool, idle: Idle) -> list[Called]:
+async def advance(clock: LabClock, by_ms: float, *, sessions: bool, idle: UntilIdle) -> list[Called]:
     """Jump ahead; the timers that were called, in order. `sessions`: the members of groups live through it too. Raises
     ClockError."""
     lines = (clock.line, clock.session_line) if sessions else (clock.line,)
@@ -55,7 +55,7 @@ async def advance(clock: LabClock, by_ms: float, *, sessions: bool, idle: Idle) 
 class _Jump:
     """One jump of timelines that are held."""
 
-    def __init__(self, clock: LabClock, lines: tuple[Timeline, ...], by_ms: float, idle: Idle) -> None:
+    def __init__(self, clock: LabClock, lines: tuple[Timeline, ...], by_ms: float, idle: UntilIdle) -> None:
         self.called: list[Called] = []
         self._clock = clock
         self._starts = {line: line.now_ms for line in lines}

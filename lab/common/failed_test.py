@@ -33,7 +33,7 @@ class FailedTest(msgspec.Struct, frozen=True, omit_defaults=True):
     mode: str = ""
     bootstrap: str = ""
     seeds: tuple[int, ...] = ()
-    """Those of its brokers; one, unless brokers of several scopes took part."""
+    """The seeds of its brokers; one, unless brokers of several scopes took part."""
 
     @property
     def words(self) -> list[str]:

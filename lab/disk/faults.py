@@ -51,7 +51,7 @@ class CallFaults:
     space: int | None
     """Bytes that are left; None if nobody counts them."""
     faults: list[Fault]
-    """Those that no call has met yet."""
+    """All that no call has met yet."""
 
     def __init__(self, luck: Luck) -> None:
         """`luck` is that of what happens by chance."""
