@@ -49,7 +49,7 @@ class BrokerHttp:
         loop = asyncio.get_running_loop()
         begun: list[bool] = []
         """For an answer that has begun, whether it says how long it is."""
-
+        future: Future[None] | None = None
         is_over = False
 
         async def sent(message: MutableMapping[str, Any]) -> None:
@@ -63,7 +63,6 @@ class BrokerHttp:
         try:
             future = self._held.thread.submit(work)
             self._under_way.add(future)
-            future.add_done_callback(lambda done: loop.call_soon_threadsafe(self._under_way.discard, done))
             await asyncio.wrap_future(future)
         except LabError as refused:
             is_over = True
@@ -73,6 +72,9 @@ class BrokerHttp:
             if not self._is_closing:
                 raise
             await _end(send, begun, "the lab ends")
+        finally:
+            if future is not None:
+                self._under_way.discard(future)
 
     async def _respond(self, scope: Scope, receive: Receive, send: Send) -> None:
         """In the broker's event loop. Raises LabError."""
