@@ -29,6 +29,7 @@ from eosin.lab.options import FLOWING, LAB, BrokerOptions, Topics, checked_snaps
 if TYPE_CHECKING:
     from eosin.lab.crash.snapshot import Snapshot
     from eosin.lab.disk.points import Points
+    from eosin.node.observability import MountedHttp
 
 log = logging.getLogger(__name__)
 
@@ -44,11 +45,17 @@ class ThreadedBroker:
     """A broker and its thread: what `Broker` and `AsyncBroker` have in common."""
 
     def __init__(
-        self, options: BrokerOptions, snapshot: "Snapshot | str | None" = None, points: "Points | None" = None
+        self,
+        options: BrokerOptions,
+        snapshot: "Snapshot | str | None" = None,
+        points: "Points | None" = None,
+        http: "MountedHttp | None" = None,
     ) -> None:
-        """It starts from `snapshot`, which may be the name of a ready-made one; at `points` rules fire."""
+        """It starts from `snapshot`, which may be the name of a ready-made one; at `points` rules fire. Its console and
+        its metrics go to `http`."""
         self._snapshot = snapshot
         self._points: Final = points
+        self._http: Final = http
         self._pid: Final = os.getpid()
         self._options: Final = options
         self.thread: Final = acquire_thread()
@@ -109,7 +116,7 @@ class ThreadedBroker:
 
             snapshot = await ready_made(snapshot)
         return await LabBroker.start(
-            self._options, leave_loop=self.thread.leave_loop, snapshot=snapshot, points=self._points
+            self._options, leave_loop=self.thread.leave_loop, snapshot=snapshot, points=self._points, http=self._http
         )
 
     def close(self) -> None:

@@ -18,7 +18,7 @@ from eosin.lab.behaviours import BEHAVIOURS, DEFAULT_BEHAVIOUR
 from eosin.lab.broker import ThreadedBroker
 from eosin.lab.common.errors import LabError
 from eosin.lab.history.recording import LEVELS, OFF
-from eosin.lab.options import FLOWING, LAB, READY_MADE, BrokerOptions, checked_snapshot, options_of
+from eosin.lab.options import FLOWING, LAB, READY_MADE, BrokerOptions, checked_snapshot, options_of, topics_in
 from eosin.runtime.logging_format import setup_logging
 from eosin.runtime.version import VERSION
 from eosin.settings.broker import DURABILITIES
@@ -116,7 +116,7 @@ def options_in(chosen: argparse.Namespace) -> BrokerOptions:
             raise LabError(f"--set is NAME=VALUE, not {each!r}")
         settings[name] = value
     return options_of(
-        topics=_topics(chosen.topics),
+        topics=topics_in(chosen.topics, "--topics"),
         settings=settings,
         durability=chosen.durability,
         host=host if colon else "127.0.0.1",
@@ -129,16 +129,6 @@ def options_in(chosen: argparse.Namespace) -> BrokerOptions:
         behaviour=chosen.behaviour,
         nodes=chosen.nodes,
     )
-
-
-def _topics(text: str) -> dict[str, int]:
-    found = {}
-    for each in filter(None, text.split(",")):
-        name, colon, partitions = each.partition(":")
-        if colon and not partitions.isdecimal():
-            raise LabError(f"--topics is NAME[:PARTITIONS],..., not {text!r}")
-        found[name] = int(partitions) if colon else 1
-    return found
 
 
 def _serve(options: BrokerOptions, chosen: argparse.Namespace) -> int:

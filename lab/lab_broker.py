@@ -20,6 +20,8 @@ from eosin.lab.common.errors import LabError
 from eosin.lab.common.values import ConnectionInWork
 from eosin.lab.crash.endpoints import LabEndpoints, Ports
 from eosin.lab.crash.lab_markers import LabMarkers, MarkerDelay
+from eosin.lab.disk.faults import CallFaults, Luck
+from eosin.lab.disk.faulty_files import FaultyFiles
 from eosin.lab.disk.lab_directory import new_cluster_id, prepare_directory, prepare_disk
 from eosin.lab.disk.lab_disk import LabDisk
 from eosin.lab.disk.lab_flusher import LabFlusher
@@ -46,12 +48,11 @@ from eosin.storage.results.log_results import Marker
 
 if TYPE_CHECKING:
     from eosin.lab.crash.snapshot import Snapshot
+    from eosin.node.observability import MountedHttp
 
 log = logging.getLogger(__name__)
 
 _SEEDS: Final = 2**32
-_ANY_LUCK: Final = random.Random()
-"""The luck of all disks without a seed: each generator of its own has 2.5 KB."""
 CLOSE_S: Final = 2.0
 """Longest time that a close may take."""
 _TURNS: Final = 100
@@ -72,10 +73,15 @@ class LabBroker:
     """A broker that serves, or is down between two lives (`Life`)."""
 
     def __init__(
-        self, options: BrokerOptions, leave_loop: LeaveLoop | None = None, points: Points | None = None
+        self,
+        options: BrokerOptions,
+        leave_loop: LeaveLoop | None = None,
+        points: Points | None = None,
+        http: "MountedHttp | None" = None,
     ) -> None:
         """Use `start`."""
         self._options = options
+        self._http: Final = http
         self._leave_loop: Final = leave_loop
         self._ports: Final = Ports()
         self._clock: Final = _clock_of(options)
@@ -90,6 +96,10 @@ class LabBroker:
         """The nodes in front of it, likewise."""
         self._points: Final[Points] = self.rules if points is None else points
         self._disk: LabDisk | None = self._new_disk() if options.disk == LAB else None
+        self._files: FaultyFiles | None = None
+        """Its real files, where it has some."""
+        if options.disk not in (LAB, MEMORY):
+            self._files = FaultyFiles(options.disk, self._disk_luck())
         self.rules.points.update(_points_of(options))
         self._endpoints: LabEndpoints | None = None
         self._node: RunningNode | None = None
@@ -110,9 +120,11 @@ class LabBroker:
         leave_loop: LeaveLoop | None = None,
         snapshot: "Snapshot | None" = None,
         points: Points | None = None,
+        http: "MountedHttp | None" = None,
     ) -> Self:
-        """Start it, with its topics. Without `leave_loop` it cannot crash. At `points` rules fire. Raises LabError."""
-        broker = cls(options, leave_loop, points)
+        """Start it, with its topics. Without `leave_loop` it cannot crash. At `points` rules fire. The console and the
+        metrics of each life go to `http`. Raises LabError."""
+        broker = cls(options, leave_loop, points, http)
         if snapshot is not None:
             broker._disk = broker._disk_from(snapshot)
         await broker._begin()
@@ -148,10 +160,21 @@ class LabBroker:
             raise self._no_disk()
         return self._disk
 
+    @property
+    def files(self) -> CallFaults:
+        """The disk that it has now, or its real files. Raises LabError where it has neither."""
+        found = self._disk or self._files
+        if found is None:
+            raise self._no_disk()
+        return found
+
     def _no_disk(self) -> LabError:
         if self._options.disk == MEMORY:
             return LabError(f'a broker with disk="{MEMORY}" keeps nothing: leave out disk and durability')
-        return LabError(f"the files in {self._options.disk} are real, and nothing here spoils them: leave out disk")
+        return LabError(
+            f"the files in {self._options.disk} are real: a crash, a loss of power and a copy need the lab's own disk,"
+            " so leave out disk"
+        )
 
     def has_room_again(self) -> None:
         """Look at once whether records may be taken again."""
@@ -181,6 +204,9 @@ class LabBroker:
                 written=None if self._recording is None else self._marker_written,
             ),
         }
+        if self._http is not None:
+            config = replace(config, eosin_console_enable=True)
+            given["http"] = self._http
         if disk is not None:
             prepare_disk(disk, LAB_DIR, config)
             disk.on_stop = self._stopped_by_disk
@@ -188,11 +214,16 @@ class LabBroker:
             if options.durability == FSYNC:
                 given["flusher"] = LabFlusher(self._points, disk.sync_ms)
             disk.watch = partial(_reach_disk, self._points)
-        elif options.data_dir is not None:
-            prepare_directory(options.data_dir, config)
+        elif self._files is not None:
+            prepare_directory(options.disk, config)
+            given["disk"] = self._files
+            if options.durability == FSYNC:  # each file by itself, and not a journal for all of them
+                given["flusher"] = LabFlusher(self._points, self._files.sync_ms)
         elif config.eosin_cluster_id is None:
             config = replace(config, eosin_cluster_id=new_cluster_id())
         self.is_up = True
+        if self._http is not None:
+            self._http.application = None
         try:
             node = await Node(config, self.nodes.part_at, **given).start()
         except StartError as refused:
@@ -419,9 +450,11 @@ class LabBroker:
                     return
 
     def _new_disk(self) -> LabDisk:
-        seed = self._options.seed
-        chance = _ANY_LUCK if seed is None else random.Random(f"{seed}/disk")
-        return LabDisk(self._clock.now_ms, chance=chance)
+        return LabDisk(self._clock.now_ms, luck=self._disk_luck())
+
+    def _disk_luck(self) -> Luck:
+        """The luck of a disk; a generator has 2.5 KB, which most brokers do without."""
+        return cache(lambda: random.Random(f"{self.rules.seed}/disk"))
 
     def _disk_from(self, snapshot: "Snapshot") -> LabDisk:
         if self._disk is None:
@@ -437,8 +470,9 @@ class LabBroker:
 
 def _points_of(options: BrokerOptions) -> Collection[str]:
     """The points inside a broker with these options."""
-    on_disk = (DISK,) if options.disk == LAB else ()
-    return (*on_disk, *(INNER_POINTS if on_disk and options.durability == FSYNC else (PREPARED, MARKER, COMPLETE)))
+    every = INNER_POINTS if options.durability == FSYNC else (DISK, PREPARED, MARKER, COMPLETE)
+    # Threads call real files, too, and rules fire in the event loop alone.
+    return [each for each in every if each != DISK or options.disk == LAB]
 
 
 def _reach_disk(points: Points, call: str, path: str) -> None:

@@ -14,10 +14,11 @@ import msgspec
 from eosin.lab.behaviours import BEHAVIOURS, DEFAULT_BEHAVIOUR
 from eosin.lab.common.errors import LabError, unknown
 from eosin.lab.history.recording import LEVELS, PROTOCOL
-from eosin.lab.nodes.table import MOST_NODES, listener_names
+from eosin.lab.nodes.table import FIRST_LISTENER, MOST_NODES, listener_names
 from eosin.node.configuration import load_config
 from eosin.settings.broker import DURABILITIES, BrokerConfig
 from eosin.settings.first_topics import FirstTopic
+from eosin.settings.listeners import PROTOCOL_MAP, PROTOCOLS, parse_listener
 from eosin.settings.settings import SettingError
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ READY_MADE: Final = (
     "aborted-tail",
 )
 """Names of ready-made snapshots (docs/testing-applications.md)."""
+LISTENERS: Final = "listeners"
 HIGHEST_PORT: Final = 65535
 FLOWING: Final = "flowing"
 FROZEN: Final = "frozen"
@@ -112,13 +114,17 @@ class BrokerOptions(msgspec.Struct, frozen=True):
     @property
     def _listeners(self) -> dict[str, str]:
         """A listener for each node; with a port they have it and the next ones."""
-        host, names = _bracketed(self.host), listener_names(self.nodes)
-        ports = [self.port and self.port + number for number in range(self.nodes)]
-        told = [f"{name}://{host}:{port}" for name, port in zip(names, ports, strict=True)]
+        told = self.settings.get(LISTENERS)
         if self.nodes == 1:
-            return {"listeners": told[0]}
-        protocols = ",".join(f"{name}:PLAINTEXT" for name in names)
-        return {"listeners": ",".join(told), "listener.security.protocol.map": protocols}
+            return {LISTENERS: told or f"{FIRST_LISTENER}://{_bracketed(self.host)}:{self.port}"}
+        protocol, host, port = FIRST_LISTENER, self.host, self.port
+        if told is not None:
+            listener = parse_listener(told, key=LISTENERS)
+            protocol, host, port = listener.name, listener.host, listener.port
+        names = listener_names(self.nodes)
+        ports = [port and port + number for number in range(self.nodes)]
+        each = (f"{name}://{_bracketed(host)}:{port}" for name, port in zip(names, ports, strict=True))
+        return {LISTENERS: ",".join(each), PROTOCOL_MAP: ",".join(f"{name}:{protocol}" for name in names)}
 
     def config(self) -> BrokerConfig:
         """The settings of the broker. Raises LabError."""
@@ -126,10 +132,10 @@ class BrokerOptions(msgspec.Struct, frozen=True):
         flags = {
             **LAB_SETTINGS,
             **BEHAVIOURS[self.behaviour],
-            **self._listeners,
             "eosin.durability": self.durability,
             **({} if log_dir is None else {"log.dirs": log_dir}),
             **self.settings,
+            **self._listeners,
         }
         return _config_of(tuple(sorted(flags.items())))
 
@@ -188,9 +194,23 @@ def _check_nodes(nodes: object, port: int, words: Mapping[str, str]) -> None:
     """Raise LabError for a number of nodes that cannot be."""
     if not isinstance(nodes, int) or isinstance(nodes, bool) or not 1 <= nodes <= MOST_NODES:
         raise LabError(f"nodes is 1 to {MOST_NODES}, not {nodes!r}")
-    if nodes > 1 and (given := {"listeners", "listener.security.protocol.map", "node.id"} & words.keys()):
+    if nodes == 1:
+        return
+    if given := {PROTOCOL_MAP, "node.id"} & words.keys():
         raise LabError(f"each of {nodes} nodes has a listener of its own: leave out the setting {min(given)}")
-    if nodes > 1 and port + nodes > HIGHEST_PORT + 1:
+    if LISTENERS in words:
+        told = words[LISTENERS]
+        try:
+            pattern = parse_listener(told, key=LISTENERS)
+            protocol, port = pattern.name, pattern.port
+        except SettingError:
+            protocol = ""
+        if protocol not in PROTOCOLS:
+            raise LabError(
+                f"each of {nodes} nodes has a listener of its own: the setting listeners is one, for all of them, named"
+                f" by its protocol ({', '.join(PROTOCOLS)}), as SASL_SSL://127.0.0.1:0, not {told!r}"
+            )
+    if port + nodes > HIGHEST_PORT + 1:
         raise LabError(f"{nodes} nodes need the ports {port} to {port + nodes - 1}, and the highest is {HIGHEST_PORT}")
 
 
@@ -233,6 +253,18 @@ def partitions_by_topic(topics: Topics) -> dict[str, int]:
         if not isinstance(partitions, int) or partitions < 1:
             raise LabError(f"topic {name} has 1 partition or more, not {partitions!r}")
     return named
+
+
+def topics_in(text: str, where: str) -> dict[str, int]:
+    """The topics in a text, NAME[:PARTITIONS] with commas or white space in between; `where` it stands. Raises
+    LabError."""
+    found = {}
+    for each in text.replace(",", " ").split():
+        name, colon, partitions = each.partition(":")
+        if colon and not partitions.isdecimal():
+            raise LabError(f"{where} is NAME[:PARTITIONS],..., not {text!r}")
+        found[name] = int(partitions) if colon else 1
+    return found
 
 
 def text_of(value: object) -> str:

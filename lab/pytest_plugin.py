@@ -42,6 +42,11 @@ _INI: Final = {
     "disk": "lab (the default) or memory",
     "clock": "flowing (the default) or frozen",
     "record": "off, protocol (the default) or full",
+    "topics": "topics of brokers, NAME[:PARTITIONS], with commas, spaces or lines in between",
+    "nodes": "the number of nodes of brokers, a whole number",
+    "snapshot": "the ready-made snapshot that brokers start from, as open-transaction",
+    "host": "the host of brokers (127.0.0.1)",
+    "strict_clients": "true: a client that waits for a response when its broker closes is an error",
 }
 """Options that pytest's configuration may choose for every broker, `eosin_NAME`, and what they are."""
 THREAD: Final = "thread"
@@ -52,6 +57,7 @@ LONGEST_NAME: Final = 180
 _ILLEGAL: Final = re.compile(r"[^a-zA-Z0-9._-]+")
 _numbers: Final = itertools.count(1)
 _extra: Final = pytest.StashKey["list[BrokerApi]"]()
+_seed: Final = pytest.StashKey[int]()
 
 
 class NewTopic(Protocol):
@@ -78,10 +84,27 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the marker known."""
+    """Make the marker known, and refuse options that exclude each other."""
+    chosen = [name for name in ("--eosin-behaviour", "--eosin-seed", "--eosin-mode") if config.getoption(name)]
+    if chosen and config.getoption("--eosin-bootstrap"):
+        raise pytest.UsageError(
+            f"{' and '.join(chosen)} choose how brokers are that a run starts, and --eosin-bootstrap names one that"
+            " runs already: leave out one or the other"
+        )
     config.addinivalue_line(
         "markers", f"eosin({', '.join(f'{each}=' for each in OPTIONS)}): options of this test's broker"
     )
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    """Tell which options of the configuration an outside broker does not have."""
+    bootstrap = config.getoption("--eosin-bootstrap")
+    if not bootstrap:
+        return []
+    names = [f"eosin_{name}" for name in ("mode", "settings", *_INI) if name != "topics"]
+    unused = [name for name in names if config.getini(name) not in ("", [], THREAD)]
+    words = f"; not for it: {', '.join(unused)} of the configuration" if unused else ""
+    return [f"eosin: tests ask the broker at {bootstrap}{words}"]
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -147,7 +170,7 @@ def _add_sections(item: pytest.Item, report: pytest.TestReport, brokers: "list[B
         report.sections.append(("Eosin", _report_of(brokers)))
         folder = item.config.getoption("--eosin-save")
         if folder:
-            report.sections.append(("Eosin, saved", _saved(folder, item.nodeid, brokers)))
+            report.sections.append(("Eosin, saved", _saved(folder, item, brokers)))
 
 
 def _report_of(brokers: "list[BrokerApi]") -> str:
@@ -162,20 +185,25 @@ def _report_of(brokers: "list[BrokerApi]") -> str:
         return f"nothing can be told of the brokers: {type(error).__name__}: {error}"
 
 
-def _saved(folder: str, test: str, brokers: "list[BrokerApi]") -> str:
-    """Write the run of a failed test into a file; a sentence about it."""
+def _saved(folder: str, item: pytest.Item, brokers: "list[BrokerApi]") -> str:
+    """Write the run of a failed test into a file; sentences about it."""
     from eosin.lab.common.errors import LabError
 
-    name = _ILLEGAL.sub("-", test).strip("-")
+    name = _ILLEGAL.sub("-", item.nodeid).strip("-")
     path = Path(folder) / f"eosin-{name[-LONGEST_NAME:]}.json"
     try:
+        from eosin.lab.common.failed_test import FailedTest
         from eosin.lab.report import saved_run
 
+        config = item.config
+        names = ("behaviour", "mode", "bootstrap")
+        chosen: dict[str, Any] = {name: config.getoption(f"--eosin-{name}") or "" for name in names}
+        saved, failed = saved_run(FailedTest(item.nodeid, str(config.rootpath), **chosen), brokers)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(saved_run(test, brokers))
+        path.write_bytes(saved)
     except (LabError, ImportError, OSError, RuntimeError) as error:
         return f"nothing can be saved at {path}: {type(error).__name__}: {error}"
-    return f"the history of its brokers is in {path}"
+    return f"the history of its brokers is in {path}\nto repeat it: {failed.command}\nor: eosin lab replay {path}"
 
 
 @pytest.fixture
@@ -211,7 +239,7 @@ def eosin_factory(request: pytest.FixtureRequest) -> "Iterator[Callable[..., Bro
     def make(**options: Any) -> "BrokerApi":
         if request.config.getoption("--eosin-bootstrap"):
             pytest.skip("eosin_factory makes brokers, and --eosin-bootstrap names one")
-        made.append(_broker(request.config, options))
+        made.append(_broker(request, options))
         return made[-1]
 
     try:
@@ -247,18 +275,20 @@ def _served(request: pytest.FixtureRequest) -> "Iterator[BrokerApi]":
     options: dict[str, Any] = {}
     for marker in reversed(list(request.node.iter_markers("eosin"))):  # the nearest one last
         options |= marker.kwargs
-    broker = _broker(request.config, options)
+    broker = _broker(request, options)
     try:
         yield broker
     finally:
         broker.close()
 
 
-def _broker(config: pytest.Config, options: dict[str, Any]) -> "BrokerApi":
+def _broker(request: pytest.FixtureRequest, options: dict[str, Any]) -> "BrokerApi":
     """A broker as the marker, the command line and the configuration want it."""
     from eosin.lab.common.errors import LabError, unknown
     from eosin.lab.options import partitions_by_topic
 
+    config = request.config
+    of_all = _of_all(config)
     for name in options:
         if name not in OPTIONS:
             raise unknown("option of a broker", name, OPTIONS)
@@ -270,11 +300,12 @@ def _broker(config: pytest.Config, options: dict[str, Any]) -> "BrokerApi":
         if others:
             pytest.skip(f"{', '.join(others)} cannot be chosen for the broker that --eosin-bootstrap names")
         outside = OutsideBroker(bootstrap, refuse=pytest.skip)
-        outside.create_missing(partitions_by_topic(options.get("topics", ())))
+        outside.create_missing(partitions_by_topic(options.get("topics", of_all.get("topics", ()))))
         return outside
     settings = dict(each.partition("=")[::2] for each in config.getini("eosin_settings"))
     chosen = {
-        **_of_all(config),
+        "seed": _seed_of(request.node),
+        **of_all,
         **options,
         "settings": {**settings, **options.get("settings", {})},
     }
@@ -293,16 +324,33 @@ def _broker(config: pytest.Config, options: dict[str, Any]) -> "BrokerApi":
 def _of_all(config: pytest.Config) -> dict[str, Any]:
     """The options of every broker, of the command line and else of the configuration. Raises LabError."""
     from eosin.lab.common.errors import LabError
+    from eosin.lab.options import topics_in
 
     on_command_line = {name: config.getoption(f"--eosin-{name}") for name in ("behaviour", "seed")}
     found: dict[str, Any] = {name: on_command_line.get(name) or config.getini(f"eosin_{name}") for name in _INI}
     found = {name: text for name, text in found.items() if text}
-    if "seed" in found:
-        try:
-            found["seed"] = int(found["seed"])
-        except ValueError:
-            raise LabError(f"--eosin-seed, or ini eosin_seed, is a whole number, not {found['seed']!r}") from None
+    for name, where in {"seed": "--eosin-seed, or ini eosin_seed,", "nodes": "ini eosin_nodes"}.items():
+        if name in found:
+            try:
+                found[name] = int(found[name])
+            except ValueError:
+                raise LabError(f"{where} is a whole number, not {found[name]!r}") from None
+    if "topics" in found:
+        found["topics"] = topics_in(found["topics"], "ini eosin_topics")
+    if "strict_clients" in found:
+        if found["strict_clients"] not in ("true", "false"):
+            raise LabError(f"ini eosin_strict_clients is true or false, not {found['strict_clients']!r}")
+        found["strict_clients"] = found["strict_clients"] == "true"
     return found
+
+
+def _seed_of(node: Any) -> int:
+    """A seed by chance, the same for all brokers of a test, a class, a module or a run: one number repeats it."""
+    from eosin.runtime.chance import SystemChance
+
+    if _seed not in node.stash:
+        node.stash[_seed] = SystemChance().below(2**32)
+    return node.stash[_seed]  # type: ignore[no-any-return]
 
 
 def _unique(request: pytest.FixtureRequest, prefix: str) -> str:

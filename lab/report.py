@@ -8,6 +8,7 @@ import msgspec
 
 from eosin.lab.broker_api import BrokerApi
 from eosin.lab.common.errors import LabError
+from eosin.lab.common.failed_test import FailedTest
 from eosin.lab.faults.operations import FaultOperations
 from eosin.lab.history.operations import HistoryOperations
 from eosin.lab.verdict.operations import VerdictOperations
@@ -59,9 +60,20 @@ def _section(title: str, find: Callable[[], list[str]], *, most: int = MOST) -> 
         yield f"    and {len(found) - most} more"
 
 
-def saved_run(test: str, brokers: Iterable[BrokerApi]) -> bytes:
-    """All that is known of the brokers of a test, as JSON."""
-    return msgspec.json.format(msgspec.json.encode({"test": test, "brokers": [_saved(each) for each in brokers]}))
+def saved_run(failed: FailedTest, brokers: Iterable[BrokerApi]) -> tuple[bytes, FailedTest]:
+    """All that is known of the brokers of a test, as JSON, and the test with their seeds."""
+    chosen = list(brokers)
+    seeds = tuple(dict.fromkeys(each for broker in chosen for each in _seeds(broker)))
+    whole = msgspec.structs.replace(failed, seeds=seeds)
+    saved = {**msgspec.to_builtins(whole), "again": whole.command, "brokers": [_saved(each) for each in chosen]}
+    return msgspec.json.format(msgspec.json.encode(saved)), whole
+
+
+def _seeds(broker: BrokerApi) -> list[int]:
+    """Its seed; none of a broker that is not of the lab, or closed."""
+    text = "".join(_found(lambda: [broker.call(VerdictOperations.seed_text)]))
+    number = text.removeprefix("seed ")
+    return [int(number)] if number.isdecimal() else []
 
 
 def _saved(broker: BrokerApi) -> dict[str, object]:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from eosin.network.host import ConnectionHost
     from eosin.network.sasl.listeners import SaslListeners
     from eosin.network.tls.listeners import TlsListeners
-    from eosin.node.observability import Observability
+    from eosin.node.observability import MountedHttp, Observability
     from eosin.settings.first_topics import FirstTopic
 
 
@@ -63,6 +63,8 @@ class Given(TypedDict, total=False):
     """Made before anybody is served, where there are none of their names."""
     endpoints: Endpoints | None
     """By default sockets."""
+    http: "MountedHttp | None"
+    """Takes the paths of the HTTP listener if `eosin.http.listener` is not set."""
 
 
 class Site(NamedTuple):
@@ -104,6 +106,7 @@ class Node:
         self._first_users: Final = given.get("first_users", ())
         self._first_topics: Final = given.get("first_topics", ())
         self._endpoints: Final = given.get("endpoints") or Sockets(config)
+        self._http: Final = given.get("http")
         self._descriptors: Final = _descriptors_of(config)
 
     @classmethod
@@ -204,11 +207,11 @@ class Node:
 
     async def _observability(self, opened: AsyncExitStack) -> "Observability | None":
         """The way for others to see into this broker, where that is asked for."""
-        if not self.config.is_observed:
+        if not self.config.is_observed and self._http is None:
             return None
         from eosin.node.observability import open_observability
 
-        observability = await open_observability(self.config, self.clock, self._disk)
+        observability = await open_observability(self.config, self.clock, self._disk, self._http)
         opened.callback(observability.close_socket)
         return observability
 

@@ -73,10 +73,22 @@ class BoundHttp(NamedTuple):
     socket: "BoundSocket"
 
 
+class MountedHttp:
+    """The place for the paths of the HTTP listener where somebody else serves them, beside paths of his own."""
+
+    def __init__(self, address: str, sessions: "Sessions") -> None:
+        """`address` is the HOST:PORT at which they are served; `sessions` those of the console's pages."""
+        self.address: Final = address
+        self.sessions: Final = sessions
+        self.application: Application | None = None
+        """The paths, to be called in the broker's event loop; None before the broker has started."""
+
+
 class ServedHttp(NamedTuple):
     """The HTTP listener, once it serves."""
 
-    http: "HttpHost"
+    http: "HttpHost | None"
+    """None where somebody else serves its paths."""
     exposition: "MetricsExposition"
     timer: "LoopTimer"
     console: "Console | None"
@@ -86,19 +98,25 @@ class ServedHttp(NamedTuple):
         if self.console is not None:
             await self.console.stop()
         self.timer.stop()
-        await self.http.stop()
+        if self.http is not None:
+            await self.http.stop()
 
 
 class Observability:
     """The parts that `config` asks for."""
 
-    def __init__(self, config: BrokerConfig, clock: Clock, disk: "Disk", http: BoundHttp | None) -> None:
+    def __init__(
+        self, config: BrokerConfig, clock: Clock, disk: "Disk", http: BoundHttp | None, mounted: MountedHttp | None
+    ) -> None:
         """Raises `StartError`."""
-        self.config: Final = config if http is None else replace(config, eosin_http_listener=http.listener.address)
+        address = "" if http is None else http.listener.address
+        if mounted is not None:
+            address = mounted.address
+        self.config: Final = replace(config, eosin_http_listener=address) if address else config
         """The settings, with the port that was bound: DescribeConfigs tells it, so that `eosin explain` finds it."""
         self._clock = clock
         limit = config.eosin_recorder_max_bytes
-        is_needed = config.eosin_http_listener or config.eosin_tracing_endpoint
+        is_needed = self.config.eosin_http_listener or config.eosin_tracing_endpoint
         size = (DEFAULT_BYTES if is_needed else 0) if limit < 0 else limit
         for_groups = size // GROUPS_SHARE
         self._disk = disk
@@ -117,13 +135,14 @@ class Observability:
         self.groups = GroupRecorder(clock, max_bytes=for_groups) if size else None
         self._feed = None if self.recorder is None else _feed(config, self.recorder)
         self._bound = http
+        self._mounted = mounted
         self._served: ServedHttp | None = None
         self._tracing = _tracing(config)
         self._stores = _stores(config, clock)
         self._token = _token(config)
-        self.address: Final = "" if http is None else http.listener.address
+        self.address: Final = address
         """HOST:PORT of the HTTP listener; empty without one."""
-        self._measures = _measures(config)
+        self._measures = _measures(self.config)
 
     @property
     def watchers(self) -> Watchers:
@@ -191,20 +210,19 @@ class Observability:
         advertise: Callable[[str, str, int], None],
     ) -> None:
         """Answer HTTP requests. Raises `StartError`. `advertise` tells clients of a listener its host and port."""
-        if self._bound is None or self._measures is None:
+        measures, bound, mounted = self._measures, self._bound, self._mounted
+        if measures is None:
             return
-        measures, bound = self._measures, self._bound
         measures.start.reached("listen")
         from eosin.observe.http.application import application
         from eosin.observe.http.health import Health
-        from eosin.observe.http.host import HttpHost
         from eosin.observe.http.knowledge import Knowledge
         from eosin.observe.metrics.collector import Collector
         from eosin.observe.metrics.exposition import MetricsExposition
         from eosin.observe.metrics.loop_timer import LoopTimer
         from eosin.observe.survey.survey import Survey
 
-        timer = LoopTimer(self._clock)
+        timer = LoopTimer(services.wire_clock)
         timer.start()
         survey = Survey(services)
         collector = Collector(
@@ -234,11 +252,20 @@ class Observability:
             exposition,
             [*self._advertising(advertise), *(() if console is None else console.routes())],
         )
+        http = None if bound is None else self._host(told, sessions, bound)
+        self._served = ServedHttp(http, exposition, timer, console)
+        if http is not None:
+            await http.start()
+        elif mounted is not None:
+            mounted.application = told
+
+    def _host(self, told: "Application", sessions: "Sessions | None", bound: BoundHttp) -> "HttpHost":
+        """The broker's own listener, which has not begun."""
+        from eosin.observe.http.host import HttpHost
+
         stores = self._stores
         guard = self._guard(told, sessions, bound.listener)
-        http = HttpHost(guard, bound.socket, None if stores is None else lambda: stores.built.context)
-        self._served = ServedHttp(http, exposition, timer, console)
-        await http.start()
+        return HttpHost(guard, bound.socket, None if stores is None else lambda: stores.built.context)
 
     def _advertising(self, advertise: Callable[[str, str, int], None]) -> Iterator["Route"]:
         """The path for addresses that are told later, if any are."""
@@ -310,6 +337,8 @@ class Observability:
         )
 
     def _sessions(self) -> "Sessions":
+        if self._mounted is not None:
+            return self._mounted.sessions
         from eosin.observe.console.sessions import Sessions
 
         return Sessions(self._clock, port=self.address.rpartition(":")[2], is_secure=self.config.eosin_http_ssl_enable)
@@ -340,9 +369,11 @@ class Observability:
             self._bound.socket.close()
 
 
-async def open_observability(config: BrokerConfig, clock: Clock, disk: "Disk") -> Observability:
-    """The parts that `config` asks for, with a bound address. Raises `StartError` when their libraries, or a token, are
-    missing."""
+async def open_observability(
+    config: BrokerConfig, clock: Clock, disk: "Disk", mounted: MountedHttp | None = None
+) -> Observability:
+    """The parts that `config` asks for, with a bound address; with `mounted` there is an HTTP listener already. Raises
+    `StartError` when their libraries, or a token, are missing."""
     if config.eosin_http_listener:
         try:
             import prometheus_client  # noqa: F401
@@ -359,7 +390,7 @@ async def open_observability(config: BrokerConfig, clock: Clock, disk: "Disk") -
     listener = http_listener(config.eosin_http_listener)
     http = None if listener is None else BoundHttp(*await bound_socket(listener, config))
     try:
-        return Observability(config, clock, disk, http)
+        return Observability(config, clock, disk, http, None if http is not None else mounted)
     except StartError:
         if http is not None:
             http.socket.close()

@@ -3,7 +3,6 @@
 Every change is checked against the image and written without an await in between; `MetadataWriter` says when it shows.
 """
 
-import asyncio
 import errno
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -125,10 +124,9 @@ class EmbeddedCluster:
         self._log_manager.set_leader_epoch(self._start_epoch)
         levels = LEVELS_OF_NEW_DIRECTORIES if self._image.start_count == 0 else None
         started = self._image.start_record(start_count=self._image.start_count + 1, levels=levels)
-        changes = [self._writer.write(_START, [(StartKey(), started)])]
-        for topic in internal_topics.missing(self._config, self.topics, self._chance):
-            changes.append(self._writer.write(topic.name, [(TopicKey(topic.name), topic_record(topic))]))
-        if any(error != ErrorCode.NONE for error in await asyncio.gather(*changes)):
+        made = internal_topics.missing(self._config, self.topics, self._chance)
+        records = [(StartKey(), started), *((TopicKey(topic.name), topic_record(topic)) for topic in made)]
+        if await self._writer.write(_START, records) != ErrorCode.NONE:
             code = errno.ENOSPC if self._log_manager.space.is_full else errno.EIO
             raise OSError(code, "cannot write cluster metadata", str(METADATA_PARTITION))
         self._put_away_old_logs(deleted)

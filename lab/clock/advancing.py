@@ -5,10 +5,9 @@ and after it; a round of periodic work is done once, at the end of the jump, how
 scheduled for later keeps its distance to the new time.
 """
 
-import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from eosin.lab.clock.lab_clock import ClockError, LabClock
 from eosin.lab.clock.timeline import LabTimer, Timeline
@@ -28,11 +27,16 @@ class Called(NamedTuple):
     is_round: bool
 
 
-async def advance(
-    clock: LabClock, by_ms: float, *, sessions: bool, idle: Callable[[], Awaitable[None]]
-) -> list[Called]:
-    """Jump ahead; the timers that were called, in order. `sessions`: the members of groups live through it too. `idle`
-    waits until the broker has nothing to do. Raises ClockError."""
+class UntilIdle(Protocol):
+    """Waits until the broker has nothing to do."""
+
+    def __call__(self, first: Callable[[], None] | None = None) -> Awaitable[None]:
+        """Call `first`, as the event loop would in a turn of it, and wait."""
+
+
+async def advance(clock: LabClock, by_ms: float, *, sessions: bool, idle: UntilIdle) -> list[Called]:
+    """Jump ahead; the timers that were called, in order. `sessions`: the members of groups live through it too. Raises
+    ClockError."""
     lines = (clock.line, clock.session_line) if sessions else (clock.line,)
     real_ms = clock.real_ms()
     for line in lines:
@@ -51,9 +55,7 @@ async def advance(
 class _Jump:
     """One jump of timelines that are held."""
 
-    def __init__(
-        self, clock: LabClock, lines: tuple[Timeline, ...], by_ms: float, idle: Callable[[], Awaitable[None]]
-    ) -> None:
+    def __init__(self, clock: LabClock, lines: tuple[Timeline, ...], by_ms: float, idle: UntilIdle) -> None:
         self.called: list[Called] = []
         self._clock = clock
         self._starts = {line: line.now_ms for line in lines}
@@ -113,5 +115,4 @@ class _Jump:
                 " interval longer"
             )
         self.called.append(Called(name, self._clock.now_ms(), is_round))
-        asyncio.get_running_loop().call_soon(timer.call)
-        await self._idle()
+        await self._idle(timer.call)

@@ -50,6 +50,9 @@ class Quiet:
         self._node = node
         self._clock = clock
         self._real = clock.wire
+        self._parts = node.host, node.services.transactions, node.background, node.logs.flusher
+        self._outstanding = (0, 0)
+        """Of transactions, when it was last still: compared once, not in each turn."""
         self.held: Final[list[Held]] = []
         """Faults add here what they hold."""
 
@@ -59,18 +62,27 @@ class Quiet:
 
     # For jumps of the clock
 
-    async def idle(self) -> None:
+    async def idle(self, first: Callable[[], None] | None = None) -> None:
         """Let the broker finish what it can without its clients and without the clock; what faults hold, and what is
-        tried again later, waits on. Raises ClockError when it works on and on."""
+        tried again later, waits on. `first` is called as in a turn of the loop before. Raises ClockError when it works
+        on and on."""
         deadline_ms: float | None = None
         still = 0
         before = self._work()
+        if first is not None:
+            _call_in_turn(first)
+            now = self._work()
+            still, before = int(now == before), now
         while True:
             await asyncio.sleep(0)
             now = self._work()
             still = still + 1 if now == before else 0
             before = now
             if still < TURNS:
+                continue
+            if (outstanding := self._parts[1].outstanding) != self._outstanding:
+                self._outstanding = outstanding
+                still = 0
                 continue
             why = self._works_on()
             if why is None:  # at once, between nearly all timers
@@ -83,15 +95,13 @@ class Quiet:
             still = 0
 
     def _work(self) -> tuple[object, ...]:
-        """A value that changes with everything that the broker does."""
-        node, host = self._node, self._node.host
-        background = node.background
+        """A value that changes with what the broker does, but for what is `outstanding` of transactions."""
+        host, _, background, flusher = self._parts
         return (
             self._clock.work,
             host.accepted,
             len(host.running),
-            node.logs.flusher.backlog_bytes,
-            node.services.transactions.outstanding,
+            flusher.backlog_bytes,
             background.begun,
             background.ended,
         )
@@ -122,6 +132,10 @@ class Quiet:
             still = still + 1 if now == before else 0
             before = now
             if still < TURNS:
+                continue
+            if (outstanding := self._parts[1].outstanding) != self._outstanding:
+                self._outstanding = outstanding
+                still = 0
                 continue
             why = self._works_on() or self._unfinished()
             now_ms = self._real.elapsed_ms()
@@ -171,6 +185,18 @@ class Quiet:
             each.count for key, each in host.stats.latencies.items() if ApiKey(key) not in _IN_THE_BACKGROUND
         )
         return answered + sum(key not in _IN_THE_BACKGROUND for key in host.running.values())
+
+
+def _call_in_turn(call: Callable[[], None]) -> None:
+    """Call as the event loop does: whatever is raised is its own affair. A crash is raised, too, and then nothing here
+    goes on, since the loop is left."""
+    try:
+        call()
+    except (SystemExit, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # noqa: BLE001  # as asyncio.Handle has it
+        context = {"message": f"exception in {call!r}", "exception": error}
+        asyncio.get_running_loop().call_exception_handler(context)
 
 
 def _holds_requests(connection: "ServerConnection") -> bool:

@@ -22,13 +22,13 @@ _CANCELLED: Final = 64
 class LabTimer:
     """A scheduled call of a `Timeline`."""
 
-    __slots__ = ("_order", "_queue", "callback", "due_ms", "is_periodic", "task_name")
+    __slots__ = ("callback", "due_ms", "is_periodic", "order", "queue", "task_name")
 
     def __init__(
         self, queue: "_TimerQueue | None", due_ms: float, order: int, callback: Callable[[], None], *, is_periodic: bool
     ) -> None:
-        self._queue = queue
-        self._order = order
+        self.queue = queue
+        self.order = order
         self.due_ms = due_ms
         """On its timeline."""
         self.callback: Callable[[], None] | None = callback
@@ -37,10 +37,10 @@ class LabTimer:
         self.task_name: str | None = None
         """The task that sleeps until then."""
 
-    def __lt__(self, other: "LabTimer") -> bool:
-        if self.due_ms != other.due_ms:  # without the tuples: a queue compares often
-            return self.due_ms < other.due_ms
-        return self._order < other._order
+    @property
+    def place(self) -> tuple[float, int]:
+        """Its place among others."""
+        return self.due_ms, self.order
 
     @property
     def name(self) -> str:
@@ -51,8 +51,8 @@ class LabTimer:
         """Do not call. Harmless when the call already happened."""
         if self.callback is not None:
             self.callback = None
-            if self._queue is not None:
-                self._queue.note_cancelled()
+            if self.queue is not None:
+                self.queue.note_cancelled()
 
     def call(self) -> None:
         """Call, unless it was cancelled or called before."""
@@ -80,26 +80,30 @@ class _TimerQueue:
         self._start = start
         self._armed: Timer | None = None
         self._cancelled = 0
-        self.heap: list[LabTimer] = []
+        self.heap: list[tuple[float, int, LabTimer]] = []
+        """By due time and order: a heap compares tuples faster than timers."""
 
     def push(self, timer: LabTimer) -> None:
-        heapq.heappush(self.heap, timer)
-        if self.heap[0] is timer:
+        heapq.heappush(self.heap, (timer.due_ms, timer.order, timer))
+        if self.heap[0][2] is timer:
             self.arm()
 
     def note_cancelled(self) -> None:
         self._cancelled += 1
         if self._cancelled > _CANCELLED and self._cancelled * 2 > len(self.heap):
-            self.heap = [each for each in self.heap if each.callback is not None]
+            self.heap = [each for each in self.heap if each[2].callback is not None]
             heapq.heapify(self.heap)
             self._cancelled = 0
 
     def earliest(self) -> LabTimer | None:
         heap = self.heap
-        while heap and heap[0].callback is None:
+        while heap:
+            first = heap[0][2]
+            if first.callback is not None:
+                return first
             heapq.heappop(heap)
             self._cancelled = max(0, self._cancelled - 1)
-        return heap[0] if heap else None
+        return None
 
     def pop(self) -> None:
         heapq.heappop(self.heap)
@@ -206,7 +210,8 @@ class Timeline:
     def pending(self) -> list[LabTimer]:
         """The timers that are to come, by their due times."""
         queues = (self._once, self._deadlines, self._rounds)
-        return sorted(each for queue in queues for each in queue.heap if each.callback is not None)
+        entries = sorted(each for queue in queues for each in queue.heap)
+        return [timer for _, _, timer in entries if timer.callback is not None]
 
     def forget(self) -> None:
         """Drop all timers: their event loop is gone."""
@@ -244,14 +249,15 @@ class Timeline:
 
     def next_call(self) -> LabTimer | None:
         """The earliest timer that is not periodic."""
-        found = [each for each in (self._once.earliest(), self._deadlines.earliest()) if each is not None]
-        return min(found, default=None)
+        first, deadline = self._once.earliest(), self._deadlines.earliest()
+        if first is None or (deadline is not None and deadline.place < first.place):
+            return deadline
+        return first
 
     def remove(self, timer: LabTimer) -> None:
         """Remove what `next_call` has returned: the caller calls it."""
-        for queue in (self._once, self._deadlines):
-            if queue.earliest() is timer:
-                queue.pop()
+        assert timer.queue is not None, "it has waited"
+        timer.queue.pop()
 
     def remove_rounds(self, until_ms: float) -> list[LabTimer]:
         """Remove the periodic timers that are due by `until_ms`, in order: the caller calls them."""

@@ -12,8 +12,9 @@ Number = TypeVar("Number")
 
 
 class LabDiskFace(Generic[Nothing, Number]):
-    """Faults of the disk. Without a path they are those of every file; one with `*` is a pattern of the path's end,
-    `orders-0/*`, any other one is a part of it."""
+    """Faults of the lab's own disk, or of real files (`disk=Path(...)`), for which `stop_at` and `lose_unsynced` raise
+    LabError. Without a path they are those of every file; one with `*` is a pattern of the path's end, `orders-0/*`,
+    any other one is a part of it."""
 
     def __init__(self, call: Callable[..., Any]) -> None:
         self._call: Final = call

@@ -4,7 +4,7 @@ import errno
 from typing import Final, Protocol
 
 from eosin.lab.common.errors import LabError, unknown
-from eosin.lab.disk.faults import LASTING, Fault
+from eosin.lab.disk.faults import LASTING, CallFaults, Fault
 from eosin.lab.disk.lab_disk import LabDisk
 
 FAILING: Final = {
@@ -29,6 +29,10 @@ class HasDisk(Protocol):
     def disk(self) -> LabDisk:
         """Its disk. Raises LabError where that is none of the lab's."""
 
+    @property
+    def files(self) -> CallFaults:
+        """Its disk, or its real files. Raises LabError where it has none."""
+
     def has_room_again(self) -> None:
         """Look at once whether records may be taken again."""
 
@@ -48,17 +52,17 @@ class DiskOperations:
         """Leave so much room."""
         if after_bytes < 0:
             raise LabError(f"after_bytes is 0 or more, not {after_bytes}")
-        self._its.disk.space = after_bytes
+        self._its.files.space = after_bytes
 
     async def disk_free(self) -> None:
         """Leave as much room as anybody wants."""
         its = self._its
-        its.disk.space = None
+        its.files.space = None
         its.has_room_again()
 
     async def disk_fail(self, call: str, path: str, error: str, times: int | None) -> None:
         """Have the next calls of a kind fail; None: all of them."""
-        disk = self._its.disk
+        disk = self._its.files
         if call not in FAILING:
             raise unknown("call of a disk", call, FAILING)
         if error not in ERRORS:
@@ -72,11 +76,11 @@ class DiskOperations:
         """Have the next append to a file leave `keep` bytes of it."""
         if keep < 0:
             raise LabError(f"keep is a number of bytes, not {keep}")
-        self._its.disk.faults.append(Fault("append", errno.EIO, path, written=keep, torn=True))
+        self._its.files.faults.append(Fault("append", errno.EIO, path, written=keep, torn=True))
 
     async def disk_slow(self, call: str, ms: float, jitter: float) -> None:
         """Have each call of a kind take so long, and up to `jitter` ms longer."""
-        disk = self._its.disk
+        disk = self._its.files
         if call not in FAILING:
             raise unknown("call of a disk that can be slow", call, FAILING)
         if ms < 0 or jitter < 0:
@@ -96,13 +100,10 @@ class DiskOperations:
 
     async def disk_heal(self) -> None:
         """No faults any more."""
-        disk = self._its.disk
-        disk.faults.clear()
-        disk.slowness_ms.clear()
-        disk.stop_at = None
+        self._its.files.heal()
         await self.disk_free()
 
     async def disk_calls(self, call: str | None, path: str) -> int:
         """The number of calls that have changed or synced something: of a kind, and of paths that contain `path`."""
-        disk = self._its.disk
+        disk = self._its.files
         return sum(times for (made, where), times in disk.counts.items() if call in (None, made) and path in where)

@@ -4,45 +4,34 @@ Always true: it lies only as a test has said, or as its seed has it at a loss of
 """
 
 import random
-from collections import defaultdict
 from collections.abc import Callable
-from typing import Final, Self
+from typing import Self
 
-from eosin.lab.disk.faults import Fault
+from eosin.lab.disk.faults import SYNC, CallFaults, Luck
 from eosin.lab.disk.lying_disk import LyingDisk
 from eosin.lab.disk.lying_files import LyingDirectory, Stopped
-from eosin.runtime.clock import pause
 
-SYNC: Final = "sync"
 Watch = Callable[[str, str], None]
 """Told of a call and its path before it happens. May raise OSError, or `Stopped` after `stop`."""
 
 
-class LabDisk(LyingDisk):
+class LabDisk(CallFaults, LyingDisk):
     """The disk of one broker, from one start of it to the next."""
 
     def __init__(
         self,
         now_ms: Callable[[], int] = lambda: 0,
         *,
-        chance: random.Random | None = None,
+        luck: Luck = lambda: None,
         sector_bytes: int = 512,
         root: LyingDirectory | None = None,
         top: str = "",
     ) -> None:
-        """`chance` is the luck of what a loss of power meets."""
-        super().__init__(now_ms, sector_bytes=sector_bytes, root=root, top=top)
-        self.luck: Final = chance
+        """`luck` is that of what a loss of power meets; without any it takes all that it may."""
+        CallFaults.__init__(self, luck)
+        LyingDisk.__init__(self, now_ms, sector_bytes=sector_bytes, root=root, top=top)
         self.forgets = True
-        self.counts: defaultdict[tuple[str, str], int] = defaultdict(int)
-        """Calls that have changed or synced something, by call and path."""
-        self.made = 0
-        """Their number."""
         self.watch: Watch | None = None
-        self.slowness_ms: dict[str, tuple[float, float]] = {}
-        """The time that calls take, and how much longer at most, by call: those that are not here take none."""
-        self.wait: Callable[[float], None] = pause
-        """Lets so many ms of real time pass: whoever calls the disk waits for it."""
         self.loses_unsynced = False
         """True if the next loss of power takes all that was not synced."""
 
@@ -67,40 +56,22 @@ class LabDisk(LyingDisk):
         if self.faults:
             super().meets(call, path)
 
-    def fault(self, call: str, path: str) -> Fault | None:
-        """The fault that a call meets: each one as often as it says, for reads too."""
-        for fault in self.faults:
-            if fault.call == call and fault.is_on(path):
-                fault.times -= 1
-                if fault.times <= 0:
-                    self.faults.remove(fault)
-                return fault
-        return None
-
-    def sync_ms(self) -> float:
-        """The time that the next sync of a flusher takes."""
-        return self.lasts_ms(SYNC) if self.slowness_ms else 0.0
-
-    def lasts_ms(self, call: str) -> float:
-        """The time that the next such call takes."""
-        least, more = self.slowness_ms.get(call, (0.0, 0.0))
-        return least if not more else least + more * (random if self.luck is None else self.luck).random()
+    def heal(self) -> None:
+        """No faults any more, but for want of room."""
+        super().heal()
+        self.stop_at = None
 
     def stop_after(self, calls: int) -> None:
         """Let so many more calls succeed."""
         self.stop_at = self.made + calls
 
-    def count(self, call: str, path: str = "") -> int:
-        """The number of times that `call` was made on a path that contains `path`."""
-        return sum(times for (made, where), times in self.counts.items() if made == call and path in where)
-
     def power_loss(self, chance: random.Random | None = None) -> Self:
         """The disk as it is when the power is back: what was synced, and of the rest what luck has left."""
-        luck = None if self.loses_unsynced else chance or self.luck
+        luck = None if self.loses_unsynced else chance or self.luck()
         return self._after(self._root.power_loss(luck))
 
     def _after(self, root: LyingDirectory) -> Self:
-        after = type(self)(self.now_ms, chance=self.luck, sector_bytes=self.sector_bytes, root=root, top=self._top)
+        after = type(self)(self.now_ms, luck=self.luck, sector_bytes=self.sector_bytes, root=root, top=self._top)
         after.space, after.faults, after.counts, after.made = self.space, self.faults, self.counts, self.made
         after.watch, after.slowness_ms = self.watch, self.slowness_ms
         return after

@@ -10,7 +10,11 @@ from contextlib import suppress
 from typing import Final
 
 from eosin.lab.disk.points import APPENDED, DURABLE, Moment, Points
-from eosin.storage.disk.flusher import Ended, Flush, Flushable, ThreadFlusher, Work, outcome
+from eosin.storage.disk.flusher import Ended, Flush, Flushable, ThreadFlusher, Work
+from eosin.storage.disk.interfaces import LACKING_DESCRIPTORS
+
+_AGAIN_S: Final = 0.01
+"""Until a sync that lacked a descriptor is tried again."""
 
 
 class LabFlusher(ThreadFlusher):
@@ -57,7 +61,15 @@ class LabFlusher(ThreadFlusher):
             self._do(work, ended)
 
     def _do(self, work: Work, ended: Ended) -> None:
-        self._results.append((ended, outcome(work)))
+        failure: OSError | None = None
+        try:
+            work.run()
+        except OSError as error:
+            if error.errno in LACKING_DESCRIPTORS:  # tried again, as threads do; the event loop goes on meanwhile
+                self._running_loop().call_later(_AGAIN_S, self._do, work, ended)
+                return
+            failure = error
+        self._results.append((ended, failure))
         self._deliver()
 
     def _ended(self, log: Flushable, flush: Flush, covered: int, error: OSError | None) -> None:

@@ -22,6 +22,15 @@ _NOTABLE = {
 """The notable events that are events of their own: a refusal is in the history as a response."""
 
 
+TV1, TV2 = "TV1", "TV2"
+
+
+def protocol_of(transaction_version: int) -> str:
+    """The protocol by which a producer has ended a transaction. Under TV2 (KIP-890) each has an epoch of its own; under
+    TV1, and before it, they share one, so that an end which comes late ends another transaction."""
+    return TV2 if transaction_version > 1 else TV1
+
+
 def record_decisions(node: RunningNode, recording: Recording) -> None:
     """Record what the coordinators of a broker decide from now on. Who listened before goes on to be called."""
     recording.follow(node.clock)
@@ -42,7 +51,7 @@ def _of_transactions(recorder: "FlightRecorder", recording: Recording) -> None:
             "prepared",
             transactional_id=txn.transactional_id,
             partitions=txn.partitions,
-            detail=f"{outcome} epoch {txn.producer_epoch}",
+            detail=f"{outcome} epoch {txn.producer_epoch}, {protocol_of(txn.client_transaction_version)}",
         )
 
     def ended(transactional_id: str, summary: TransactionSummary) -> None:

@@ -7,7 +7,7 @@ an error of ours is in the log, and its answer tells no more than that.
 import asyncio
 import logging
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl, unquote
 
 import msgspec
@@ -18,6 +18,7 @@ from eosin.lab.http import broker_paths, data_paths, fault_paths, judging_paths,
 from eosin.lab.http.endpoint import ControlPath
 from eosin.lab.http.failures import (
     BAD_REQUEST,
+    BROKER_DOWN,
     INTERNAL,
     NOT_FOUND,
     TOO_LARGE,
@@ -27,8 +28,12 @@ from eosin.lab.http.failures import (
 )
 from eosin.lab.http.hosts import Lab
 from eosin.lab.http.openapi import BatchAnswer, BatchRequest, document
+from eosin.lab.http.values import NOT_READY, Ready
 from eosin.lab.operations import Operations
 from eosin.observe.http.guard import Receive, Scope, Send
+
+if TYPE_CHECKING:
+    from eosin.lab.http.broker_http import BrokerHttp
 
 BASE: Final = "/lab/v1"
 READY: Final = "/readyz"
@@ -53,23 +58,30 @@ _LOG: Final = logging.getLogger(__name__)
 class ControlApplication:
     """All paths of one lab."""
 
-    def __init__(self, lab: Lab) -> None:
+    def __init__(self, lab: Lab, of_the_broker: "BrokerHttp | None" = None) -> None:
+        """`of_the_broker` has the paths of the broker itself."""
         self._lab: Final = lab
+        self._of_the_broker: Final = of_the_broker
         self._is_closing: Final = asyncio.Event()
 
     def close(self) -> None:
         """End the streams of events."""
         self._is_closing.set()
+        if self._of_the_broker is not None:
+            self._of_the_broker.close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
         method, path = str(scope["method"]), str(scope.get("raw_path", b"").decode("latin-1") or scope["path"])
         query = dict(parse_qsl(scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True))
         headers = dict(scope.get("headers", ()))
+        if self._of_the_broker is not None and self._of_the_broker.has(path):
+            await self._of_the_broker(scope, receive, send)
+            return
         try:
             body = await _body(receive)
             if path == READY:
-                await _send_json(send, 200 if self._lab.is_up else 503, {"ready": self._lab.is_up})
+                await _send_json(send, 200 if self._lab.is_up else NOT_READY, {"ready": self._lab.is_up})
                 return
             own = _within(path)
             if own == HISTORY and method == "GET" and headers.get(b"accept", b"").startswith(_STREAM.encode()):
@@ -152,14 +164,16 @@ async def respond(lab: Lab, method: str, path: str, query: Mapping[str, str], bo
     """Carry out a request; the status and the body of its answer. Raises ControlFailure."""
     endpoint, names = _found(method, path)
     try:
-        return endpoint.status, await endpoint.carry_out(lab, names, query, body)
+        answer = await endpoint.carry_out(lab, names, query, body)
     except (LabError, EosinAssertion) as error:
-        raise failure_of(error, names=names, is_up=lab.is_up) from None
+        is_up = lab.is_up or BROKER_DOWN not in endpoint.errors
+        raise failure_of(error, names=names, is_up=is_up) from None
     except ControlFailure:
         raise
     except Exception:  # noqa: BLE001  # it is in the log, and the next request is another one
         _LOG.exception("%s %s failed", method, path)
         raise ControlFailure(INTERNAL, "an error of the lab itself: its log tells more") from None
+    return NOT_READY if answer == Ready(False) else endpoint.status, answer
 
 
 def _found(method: str, path: str) -> tuple[ControlPath, dict[str, str]]:

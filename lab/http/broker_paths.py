@@ -13,9 +13,10 @@ from eosin.lab.clock_api import total_ms
 from eosin.lab.common.errors import LabError
 from eosin.lab.crash.snapshot import Snapshot
 from eosin.lab.http.endpoint import ControlPath
-from eosin.lab.http.failures import BROKER_DOWN
+from eosin.lab.http.failures import BAD_REQUEST, BROKER_DOWN
 from eosin.lab.http.hosts import Lab
 from eosin.lab.http.values import (
+    NOT_READY,
     AddressForClients,
     Advance,
     Bandwidth,
@@ -94,7 +95,7 @@ async def stop(lab: Lab) -> CarriedOut:
 
 
 async def start(lab: Lab, body: NewSettings) -> CarriedOut:
-    """NewSettings the broker after a stop, or after a crash without a restart."""
+    """Start the broker after a stop, or after a crash without a restart."""
     await lab.broker.call(Operations.start, texts_of(body.settings))
     return CarriedOut()
 
@@ -312,11 +313,11 @@ def _kept(lab: Lab, snapshot: Snapshot) -> SnapshotSeen:
 
 ENDPOINTS: Final = (
     ControlPath("GET", "/", root),
-    ControlPath("GET", "/readyz", ready),
+    ControlPath("GET", "/readyz", ready, also={NOT_READY: "the broker does not run"}),
     ControlPath("PUT", "/advertise", advertise, in_batch=False, errors=(BROKER_DOWN,)),
     ControlPath("POST", "/broker/crash", crash, in_batch=False, errors=(BROKER_DOWN,)),
     ControlPath("POST", "/broker/restart", restart, in_batch=False, errors=(BROKER_DOWN,)),
-    ControlPath("POST", "/broker/stop", stop, in_batch=False, errors=(BROKER_DOWN,)),
+    ControlPath("POST", "/broker/stop", stop, in_batch=False, errors=(BAD_REQUEST, BROKER_DOWN)),
     ControlPath("POST", "/broker/start", start, in_batch=False),
     ControlPath("POST", "/broker/reset", reset, in_batch=False),
     ControlPath("POST", "/broker/settle", settle, in_batch=False),
@@ -328,19 +329,19 @@ ENDPOINTS: Final = (
     ControlPath("POST", "/clock/jump", jump),
     ControlPath("GET", "/clock/deadlines", deadlines),
     ControlPath("POST", "/disk/full", disk_full),
-    ControlPath("POST", "/disk/free", disk_free),
+    ControlPath("POST", "/disk/free", disk_free, errors=(BAD_REQUEST,)),
     ControlPath("POST", "/disk/fail", disk_fail),
     ControlPath("POST", "/disk/tear", disk_tear),
     ControlPath("POST", "/disk/slow", disk_slow),
     ControlPath("POST", "/disk/stop", disk_stop),
-    ControlPath("POST", "/disk/lose", disk_lose),
-    ControlPath("POST", "/disk/heal", disk_heal),
+    ControlPath("POST", "/disk/lose", disk_lose, errors=(BAD_REQUEST,)),
+    ControlPath("POST", "/disk/heal", disk_heal, errors=(BAD_REQUEST,)),
     ControlPath("POST", "/network/partition", network_partition),
     ControlPath("POST", "/network/heal", network_heal),
     ControlPath("POST", "/network/latency", network_latency),
     ControlPath("POST", "/network/bandwidth", network_bandwidth),
     ControlPath("POST", "/network/reset", network_reset),
-    ControlPath("POST", "/snapshots", keep_snapshot, status=201),
+    ControlPath("POST", "/snapshots", keep_snapshot, status=201, errors=(BAD_REQUEST,)),
     ControlPath("GET", "/snapshots/{snapshot}/file", download),
     ControlPath("POST", "/snapshots/file", upload, status=201),
 )

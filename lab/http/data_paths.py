@@ -5,7 +5,7 @@ from typing import Any, Final
 from eosin.lab.common.errors import unknown
 from eosin.lab.common.values import StoredBatch, TransactionSeen, TransactionStep
 from eosin.lab.http.endpoint import UP, ControlPath
-from eosin.lab.http.failures import REFUSED
+from eosin.lab.http.failures import BAD_REQUEST, REFUSED
 from eosin.lab.http.hosts import Lab
 from eosin.lab.http.values import (
     CarriedOut,
@@ -194,18 +194,18 @@ ENDPOINTS: Final = (
     ControlPath("POST", "/topics", create, status=201, errors=(*UP, REFUSED)),
     ControlPath("DELETE", "/topics/{topic}", delete, errors=UP),
     ControlPath("GET", "/topics/{topic}/records", records, errors=UP),
-    ControlPath("POST", "/topics/{topic}/records", produce, status=201, errors=(*UP, REFUSED)),
+    ControlPath("POST", "/topics/{topic}/records", produce, status=201, errors=(*UP, REFUSED), takes_any_name=True),
     ControlPath("GET", "/topics/{topic}/batches", batches, errors=UP),
     ControlPath("GET", "/transactions", open_transactions, errors=UP),
     ControlPath("GET", "/transactions/{transaction}", transaction, errors=UP),
     ControlPath("GET", "/transactions/{transaction}/timeline", timeline, errors=UP),
     ControlPath("POST", "/transactions/{transaction}/abort", abort, errors=UP),
-    ControlPath("POST", "/transactions/{transaction}/expire", expire, errors=UP),
+    ControlPath("POST", "/transactions/{transaction}/expire", expire, errors=(*UP, BAD_REQUEST)),
     ControlPath("POST", "/transactions/{transaction}/zombie", zombie, status=201, errors=UP),
-    ControlPath("POST", "/transactions/{transaction}/successor", successor, status=201, errors=UP),
+    ControlPath("POST", "/transactions/{transaction}/successor", successor, status=201, errors=UP, takes_any_name=True),
     ControlPath("POST", "/instances/{instance}/steps", step, errors=UP),
-    ControlPath("GET", "/groups/{group}", group, errors=UP),
-    ControlPath("POST", "/groups/{group}/kick", kick, errors=UP),
-    ControlPath("POST", "/groups/{group}/rebalance", rebalance, errors=UP),
-    ControlPath("GET", "/explain/{subject}", explain, errors=UP),
+    ControlPath("GET", "/groups/{group}", group, errors=UP, takes_any_name=True),
+    ControlPath("POST", "/groups/{group}/kick", kick, errors=UP, takes_any_name=True),
+    ControlPath("POST", "/groups/{group}/rebalance", rebalance, errors=(*UP, BAD_REQUEST), takes_any_name=True),
+    ControlPath("GET", "/explain/{subject}", explain, errors=UP, takes_any_name=True),
 )

@@ -31,16 +31,21 @@ class ControlPath:
         in_batch: bool = True,
         schema: Any = None,
         errors: tuple[str, ...] = (),
+        takes_any_name: bool = False,
+        also: dict[int, str] | None = None,
     ) -> None:
         """`schema`: that of a body that the handler reads itself. `errors`: codes beside those that follow from what
-        it takes. `in_batch`: it may be one of several that are done in one turn."""
+        it takes: `takes_any_name` if no name in its path is unknown. `in_batch`: it may be one of several that are done
+        in one turn. `also`: other statuses with the same answer, and what they mean."""
         self.method: Final = method
         self.path: Final = path
         self.handle: Final = handle
         self.status: Final = status
         self.in_batch: Final = in_batch
         self.schema: Final = schema
+        self.also: Final = also or {}
         self._errors: Final = errors
+        self._takes_any_name: Final = takes_any_name
         self._parts: Final = path.strip("/").split("/") if path != "/" else []
 
     @cached_property
@@ -75,7 +80,7 @@ class ControlPath:
         found = [*self._errors]
         if self.body is not None or self.query is not None:
             found.append(BAD_REQUEST)
-        if self.names:
+        if self.names and not self._takes_any_name:
             found.append(NOT_FOUND)
         return tuple(dict.fromkeys(found))
 

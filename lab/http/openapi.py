@@ -81,6 +81,7 @@ def _operation(endpoint: ControlPath, schemas: dict[str, Any]) -> dict[str, Any]
 def _responses(endpoint: ControlPath, schemas: dict[str, Any]) -> dict[str, Any]:
     answer = {"content": {_JSON: {"schema": schemas[str(endpoint.hints["return"])]}}}
     found = {str(endpoint.status): {"description": "done", **answer}}
+    found |= {str(status): {"description": meaning, **answer} for status, meaning in endpoint.also.items()}
     codes: dict[int, list[str]] = {}
     for code in (*endpoint.errors, INTERNAL):
         codes.setdefault(STATUSES[code], []).append(code)
@@ -92,7 +93,10 @@ def _responses(endpoint: ControlPath, schemas: dict[str, Any]) -> dict[str, Any]
 
 
 def _batch(schemas: dict[str, Any]) -> dict[str, Any]:
-    error = {"description": "the request is wrong", "content": {_JSON: {"schema": schemas[str(ErrorAnswer)]}}}
+    error = {
+        "description": f"{_MEANINGS[400]}: {BAD_REQUEST}",
+        "content": {_JSON: {"schema": schemas[str(ErrorAnswer)]}},
+    }
     answer = {"description": "done", "content": {_JSON: {"schema": schemas[str(list[BatchAnswer])]}}}
     return {
         "summary": "Carry out several requests in one turn of the broker's event loop",

@@ -2,7 +2,7 @@
 
 import base64
 import binascii
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -74,6 +74,10 @@ class LabSeen(msgspec.Struct, frozen=True):
     disk: str
     behaviour: str
     nodes: int
+
+
+NOT_READY: Final = 503
+"""The HTTP status of a `Ready` that is not so."""
 
 
 class Ready(msgspec.Struct, frozen=True):

@@ -145,8 +145,10 @@ class LabNodes:
         if node not in table.down:
             table.down.add(node)
             self._go_on(node)
-            for each in [each for each in running.host.connections if each.listener == listener]:
-                each.abort()
+            for connection in [each for each in running.host.connections if each.listener == listener]:
+                connection.abort()
+            for layer in [each for each in running.host.layers if each.listener == listener]:
+                layer.abort()
             for partition in self._led_by(node):
                 self._resign(partition)
         if elect and node not in table.fenced:

@@ -201,7 +201,8 @@ def _run(asked: argparse.Namespace, known: Sequence[Scenario], application: Sequ
             print(summary_of(report))
             if asked.out:
                 save(report, folder)
-                print(f"the report is {folder / 'report.json'}, the words of the application are beside it")
+                words = "" if plan.attach is not None else ", the words of the application are beside it"
+                print(f"the report is {folder / 'report.json'}{words}")
         except OSError as error:
             raise LabError(f"cannot write to {folder}: {error.strerror}") from None
         finally:

@@ -5,6 +5,7 @@ a guard beside it waits for the end of a pipe that this process alone holds. Wha
 last lines are kept for each exit.
 """
 
+import errno
 import os
 import shutil
 import signal
@@ -36,6 +37,8 @@ while [ "$left" -gt 0 ] && kill -s 0 -- "-$1"; do sleep 0.1; left=$((left - 1));
 kill -s KILL -- "-$1"
 """
 """Of a process group, and the tenths of a second that it has after SIGTERM. A shell starts in a millisecond."""
+_GATE: Final = 'read -r _ || exit; exec "$@" </dev/null'
+"""Before an application: it begins once it has a guard, and never if this process ends before that."""
 _GUARD_TENTHS: Final = 5
 """Few: with the lab its broker is gone, so an application has nothing to finish."""
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -142,19 +145,19 @@ class Supervised:
 
     def _launch(self) -> None:
         self._dismiss()
+        if shutil.which(self._command[0]) is None:
+            is_there = os.path.exists(self._command[0])
+            raise LabError(f"cannot run {self._command[0]}: {os.strerror(errno.EACCES if is_there else errno.ENOENT)}")
         with self._log.open("ab") as log:
-            try:
-                self._process = subprocess.Popen(
-                    self._command,
-                    env=self._environment,
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,
-                )
-                self.starts += 1
-            except OSError as error:
-                raise LabError(f"cannot run {self._command[0]}: {error.strerror}") from None
+            self._process = subprocess.Popen(
+                ["/bin/sh", "-c", _GATE, "eosin-lab-gate", *self._command],
+                env=self._environment,
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self.starts += 1
         self._guard = subprocess.Popen(
             ["/bin/sh", "-c", _GUARD, "eosin-lab-guard", str(self._process.pid), str(_GUARD_TENTHS)],
             stdin=subprocess.PIPE,
@@ -162,6 +165,10 @@ class Supervised:
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
+        gate = self._process.stdin
+        assert gate is not None
+        with suppress(BrokenPipeError), gate:  # somebody has killed it
+            gate.write(b"\n")
 
     def _dismiss(self) -> None:
         """End the guard before its pipe: its process group may be another's by now."""

@@ -172,7 +172,7 @@ def run_in(path: Path) -> RecordedRun:
         except (msgspec.DecodeError, UnicodeDecodeError):
             raise LabError(
                 f"{path}:{number} is no line of a recorded run: replay takes the {FILE} of `eosin lab run --out DIR`,"
-                " and a test of pytest is replayed by running it again with the same seed"
+                " and the files of `pytest --eosin-save DIR`"
             ) from None
         match line:
             case RunHeader():

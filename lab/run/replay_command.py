@@ -1,4 +1,5 @@
-"""`eosin lab replay`: takes an application through a recorded run once more, and finds the fewest rules that it needs.
+"""`eosin lab replay`: takes an application through a recorded run once more, and finds the fewest rules that it needs;
+or runs a test of pytest again whose failure was saved.
 
 Exit codes: 0 it passes, 1 it fails, 2 it could not run, 3 it was not exercised.
 """
@@ -13,6 +14,7 @@ from typing import Final
 
 from eosin.cli.common.arguments import Parser, fail
 from eosin.lab.common.errors import LabError
+from eosin.lab.common.failed_test import failed_test_in, run_again
 from eosin.lab.run.judge import Judge, id_named
 from eosin.lab.run.recording import FILE, RecordedRun, run_in
 from eosin.lab.run.replay import replayed, rules_of, shrunk
@@ -34,6 +36,9 @@ def main(arguments: Sequence[str]) -> int:
         words, application = words[:split], words[split + 1 :]
     asked = parser().parse_args(words)
     try:
+        failed = failed_test_in(Path(asked.file))
+        if failed is not None:
+            return run_again(failed, application)
         if not application:
             raise LabError(f"name the application behind --: eosin lab replay {asked.file} -- python my_app.py")
         return _replay(run_in(Path(asked.file)), asked, tuple(application))
@@ -46,11 +51,13 @@ def parser() -> Parser:
     options = Parser(
         prog="eosin lab replay",
         description=f"Take an application through a recorded run again: the {FILE} of a scenario that `eosin lab run"
-        " --out DIR` has written. Its rules fire at the same requests of each client, whatever the time.",
-        usage="eosin lab replay FILE [OPTION...] -- COMMAND...",
+        " --out DIR` has written. Its rules fire at the same requests of each client, whatever the time. Of a file of"
+        " `pytest --eosin-save DIR` the test runs again with its seed, by `python -m pytest` or the command behind --.",
+        usage="eosin lab replay FILE [OPTION...] [-- COMMAND...]",
         examples=[
             f"eosin lab replay report/lost-commit-answer-7/{FILE} -- python my_app.py",
             f"eosin lab replay report/random-7/{FILE} --shrink -- python my_app.py",
+            "eosin lab replay saved/eosin-tests-test_orders.py-test_invoice.json",
         ],
     )
     options.add_argument("file", metavar="FILE", help="the recorded run")

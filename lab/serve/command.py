@@ -29,6 +29,7 @@ from eosin.runtime.version import VERSION
 
 if TYPE_CHECKING:
     from eosin.lab.http.application import ControlApplication
+    from eosin.node.observability import MountedHttp
     from eosin.observe.http.host import HttpHost
 
 COMMAND: Final = "lab"
@@ -143,11 +144,12 @@ async def _serve(options: BrokerOptions, chosen: argparse.Namespace, control: so
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    held = await ThreadedBroker(options, checked_snapshot(chosen.snapshot)).start_async()
+    mounted = _mounted(control)
+    held = await ThreadedBroker(options, checked_snapshot(chosen.snapshot), http=mounted).start_async()
     if chosen.advertise_later:
         held.broker.network.partition(LinkMatch(), refuse=False)
     try:
-        host, application = _http_host(held, control, token)
+        host, application = _http_host(held, mounted, control, token)
         await host.start()
         try:
             _report_ready(held, control, chosen)
@@ -162,17 +164,34 @@ async def _serve(options: BrokerOptions, chosen: argparse.Namespace, control: so
     return OK
 
 
-def _http_host(
-    held: ThreadedBroker, control: socket.socket, token: str | None
-) -> "tuple[HttpHost, ControlApplication]":
-    """The server of the control API, and the API. Raises LabError."""
+def _mounted(control: socket.socket) -> "MountedHttp":
+    """The place for the broker's metrics and its console. Raises LabError."""
     try:
-        from eosin.observe.http.host import HttpHost
+        import eosin.observe.http.application
+        import eosin.observe.http.host
+        import eosin.observe.metrics.exposition  # noqa: F401
     except ImportError:
         raise LabError("the control API needs eosin[http]: pip install 'eosin[http]'") from None
+    from eosin.node.observability import MountedHttp
+    from eosin.observe.console.sessions import Sessions
+
+    host, port = control.getsockname()[:2]
+    return MountedHttp(_address(host, port), Sessions(SystemClock(), port=str(port)))
+
+
+def _address(host: str, port: int) -> str:
+    return f"{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def _http_host(
+    held: ThreadedBroker, mounted: "MountedHttp", control: socket.socket, token: str | None
+) -> "tuple[HttpHost, ControlApplication]":
+    """The server of the control API, and the API."""
     from eosin.lab.http.application import ControlApplication
+    from eosin.lab.http.broker_http import BrokerHttp
     from eosin.lab.http.hosts import Lab
     from eosin.observe.http.guard import Advice, Guard
+    from eosin.observe.http.host import HttpHost
 
     address = control.getsockname()[0]
     if token is None and not ipaddress.ip_address(address).is_loopback:
@@ -180,12 +199,13 @@ def _http_host(
             f"eosin lab: everybody who reaches {address} controls this broker: --token keeps others out",
             file=sys.stderr,
         )
-    application = ControlApplication(Lab(held))
+    application = ControlApplication(Lab(held), BrokerHttp(held, mounted))
     guard = Guard(
         application,
         clock=SystemClock(),
         allowed_hosts=[each.strip() for each in os.environ.get(ALLOWED_HOSTS, "").split(",") if each.strip()],
         token=token,
+        knows_session=mounted.sessions.knows,
         advice=Advice(f"the token of --token or {TOKEN}", f"add the name to {ALLOWED_HOSTS}"),
     )
     return HttpHost(guard, control), application
@@ -194,7 +214,7 @@ def _http_host(
 def _report_ready(held: ThreadedBroker, control: socket.socket, chosen: argparse.Namespace) -> None:
     """Report the addresses to whoever waits. Raises LabError."""
     host, port = control.getsockname()[:2]
-    url = f"http://{f'[{host}]' if ':' in host else host}:{port}/lab/v1"
+    url = f"http://{_address(host, port)}/lab/v1"
     bootstrap, options = held.broker.bootstrap, held.broker.options
     text = f"{bootstrap}\n{url}\n"
     try:

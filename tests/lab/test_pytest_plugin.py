@@ -12,6 +12,7 @@ from eosin.lab.broker import Broker
 from eosin.lab.common.errors import LabError
 from eosin.lab.pytest_plugin import _brokers_of, _of_all, _report_of
 from eosin.lab.report import MOST, report_of
+from eosin.lab.run import replay_command
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 pytest_plugins = ["pytester"]
@@ -136,7 +137,7 @@ def test_workers_have_brokers_of_their_own_and_both_modes_pass_the_same_tests(py
     result.assert_outcomes(passed=11)
 
 
-def test_a_failure_tells_of_its_brokers(pytester: pytest.Pytester) -> None:
+def test_a_failure_tells_of_its_brokers(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     pytester.makepyfile(FAILING)
     result = pytester.runpytest_subprocess(*BARE, "--eosin-save", "saved", "--eosin-seed", "7", timeout=HANG_S)
     result.assert_outcomes(failed=2, errors=2)
@@ -156,11 +157,11 @@ def test_a_failure_tells_of_its_brokers(pytester: pytest.Pytester) -> None:
             "    +* complete invoicing-0 commit",
             "*- Eosin, saved -*",
             "the history of its brokers is in saved/eosin-test_a_failure_tells_of_its_brokers.py-test_open.json*",
+            "to repeat it: pytest test_a_failure_tells_of_its_brokers.py::test_open --eosin-seed 7",
         ]
     )
-    saved = json.loads(
-        (pytester.path / "saved" / "eosin-test_a_failure_tells_of_its_brokers.py-test_open.json").read_bytes()
-    )
+    file = pytester.path / "saved" / "eosin-test_a_failure_tells_of_its_brokers.py-test_open.json"
+    saved = json.loads(file.read_bytes())
     assert saved["test"] == "test_a_failure_tells_of_its_brokers.py::test_open"
     (broker,) = saved["brokers"]
     assert [each["transactional_id"] for each in broker["open_transactions"]] == ["invoicing-1"]
@@ -168,6 +169,11 @@ def test_a_failure_tells_of_its_brokers(pytester: pytest.Pytester) -> None:
     told = result.stdout.str()
     assert told.count("- Eosin -") == 1
     assert "lab_thread.py" not in told, "the traceback ends at the line of the test"
+
+    monkeypatch.setenv("PYTEST_ADDOPTS", " ".join([*BARE, "--eosin-save", "again"]))
+    assert replay_command.main(["replay", str(file)]) == 1
+    again = json.loads((pytester.path / "again" / file.name).read_bytes())
+    assert (again["test"], again["seeds"], again["again"]) == (saved["test"], [7], saved["again"])
 
 
 class Configured:
@@ -190,10 +196,40 @@ def test_the_command_line_chooses_before_the_configuration() -> None:
     assert _of_all(Configured(line={}, ini={})) == {}  # type: ignore[arg-type]
 
 
-def test_a_seed_that_is_no_number_is_refused_in_a_sentence() -> None:
-    config = Configured(line={"--eosin-seed": "x"}, ini={})
-    with pytest.raises(LabError, match="--eosin-seed, or ini eosin_seed, is a whole number, not 'x'"):
-        _of_all(config)  # type: ignore[arg-type]
+def test_the_configuration_chooses_topics_and_nodes_of_every_broker() -> None:
+    ini = {"eosin_topics": "orders:3, payments\ninvoices:2", "eosin_nodes": "3", "eosin_strict_clients": "true"}
+    assert _of_all(Configured(line={}, ini=ini)) == {  # type: ignore[arg-type]
+        "topics": {"orders": 3, "payments": 1, "invoices": 2},
+        "nodes": 3,
+        "strict_clients": True,
+    }
+
+
+@pytest.mark.parametrize(
+    ("line", "ini", "said"),
+    [
+        ({"--eosin-seed": "x"}, {}, "--eosin-seed, or ini eosin_seed, is a whole number, not 'x'"),
+        ({}, {"eosin_nodes": "three"}, "ini eosin_nodes is a whole number, not 'three'"),
+        ({}, {"eosin_topics": "orders:many"}, "ini eosin_topics is NAME[:PARTITIONS],..., not 'orders:many'"),
+        ({}, {"eosin_strict_clients": "yes"}, "ini eosin_strict_clients is true or false, not 'yes'"),
+    ],
+)
+def test_a_wrong_value_is_refused_in_a_sentence(line: dict[str, str], ini: dict[str, str], said: str) -> None:
+    with pytest.raises(LabError) as refused:
+        _of_all(Configured(line=line, ini=ini))  # type: ignore[arg-type]
+    assert str(refused.value) == said
+
+
+def test_options_of_brokers_that_a_run_starts_are_refused_for_one_that_runs_already(pytester: pytest.Pytester) -> None:
+    chosen = ("--eosin-bootstrap", "127.0.0.1:9", "--eosin-seed", "7", "--eosin-behaviour", "eosin")
+    result = pytester.runpytest_inprocess(*chosen, "-p", "no:xdist")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        [
+            "ERROR: --eosin-behaviour and --eosin-seed choose how brokers are that a run starts, and --eosin-bootstrap"
+            " names one that runs already: leave out one or the other"
+        ]
+    )
 
 
 def test_a_report_of_many_brokers_is_short() -> None:
@@ -223,6 +259,7 @@ def test_a_report_that_fails_leaves_the_run_alone() -> None:
 
 def test_an_outside_broker_is_asked_what_any_broker_tells(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(LAB_FEATURES)
+    pytester.makeini("[pytest]\neosin_seed = 7\neosin_nodes = 3\n")
     with Broker(behaviour="eosin") as outside:  # whose commit returns when its markers are written
         outside.topic("outside").create()
         asked = ("--eosin-bootstrap", outside.bootstrap, "--eosin-save", "saved")
@@ -230,7 +267,9 @@ def test_an_outside_broker_is_asked_what_any_broker_tells(pytester: pytest.Pytes
         result.assert_outcomes(passed=1, skipped=3, failed=1)
         result.stdout.fnmatch_lines_random(
             [
+                "eosin: tests ask the broker at 127*; not for it: eosin_seed, eosin_nodes of the configuration",
                 "    not told: only a broker of the lab tells who is connected",
+                "to repeat it: pytest *::test_that_fails --eosin-bootstrap 127*",
                 "the history of its brokers is in saved/*",
                 "*only a broker of the lab tells the outcomes of transactions*",
                 "*settings cannot be chosen for the broker that --eosin-bootstrap names*",

@@ -38,8 +38,10 @@ class Run:
 
         self.clock.call_later(ms, call, periodic=True)
 
-    async def idle(self) -> None:
+    async def idle(self, first: Callable[[], None] | None = None) -> None:
         self.idle_calls += 1
+        if first is not None:
+            first()
         await settled()
 
     async def advance(self, ms: float, *, sessions: bool = False) -> list[Called]:

@@ -65,7 +65,7 @@ def test_a_broker_starts_from_a_copy_of_a_data_directory(tmp_path: Path) -> None
         broker.produce("orders", "a")
         broker.restart()
         assert broker.topic("orders").values() == [b"a"]
-        with pytest.raises(LabError, match="are real, and nothing here spoils them"):
+        with pytest.raises(LabError, match="are real: a crash, a loss of power and a copy need"):
             broker.crash()
     with Broker(snapshot=Snapshot.from_directory(tmp_path / "data")) as copy:
         copy.produce("orders", "b")

@@ -4,28 +4,15 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+from lab_writes import written_once
 from waiting import HANG_S
 
-from eosin.client.produce import produce
 from eosin.lab.broker import Broker
 from eosin.lab.common.errors import LabError
-from eosin.lab.operations import Operations
-from eosin.protocol.errors import ErrorCode
-from eosin.protocol.names import TopicPartition
-from eosin.protocol.records.batch import NewRecord, build_batch
 
 pytestmark = pytest.mark.process
 
 ID = "tx"
-
-
-async def written_once(operations: Operations, partition: int, value: str) -> str:
-    """The code that answers one Produce, which is not tried again."""
-    batch = build_batch(
-        [NewRecord(None, value.encode(), 0, ())], producer_id=-1, producer_epoch=-1, base_sequence=-1, timestamp=0
-    )
-    answer = await produce(operations.client, TopicPartition("orders", partition), batch)
-    return ErrorCode(answer.error_code).name
 
 
 @pytest.fixture

@@ -13,7 +13,8 @@ DATA = "/lab"
 
 
 def disk(seed: int = 1) -> LabDisk:
-    made = LabDisk(chance=random.Random(seed))
+    luck = random.Random(seed)
+    made = LabDisk(luck=lambda: luck)
     made.make_directory(f"{DATA}/orders-0")
     return made
 

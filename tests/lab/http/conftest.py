@@ -1,6 +1,6 @@
 """A broker of the lab and its control API, which is called without HTTP."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import msgspec
@@ -9,6 +9,7 @@ import pytest
 from eosin.lab.broker import ThreadedBroker
 from eosin.lab.http.application import BASE, ControlApplication
 from eosin.lab.http.hosts import Lab
+from eosin.lab.operations import Operations
 from eosin.lab.options import options_of
 
 
@@ -34,6 +35,25 @@ class ControlClient:
         scope = {"type": "http", "method": method, "path": full, "query_string": query.encode(), "headers": []}
         await self._application(scope, receive, send)
         return sent[0]["status"], msgspec.json.decode(sent[1]["body"])
+
+
+StartLab = Callable[..., Awaitable[tuple[Lab, ControlClient]]]
+
+
+@pytest.fixture
+async def start_lab() -> AsyncIterator[StartLab]:
+    """`await start_lab(**options)` is one more broker with the topic `orders`, and its client."""
+    made: list[Lab] = []
+
+    async def start(**options: Any) -> tuple[Lab, ControlClient]:
+        lab = Lab(await ThreadedBroker(options_of(topics={"orders": 1}, **options)).start_async())
+        made.append(lab)
+        return lab, ControlClient(ControlApplication(lab))
+
+    yield start
+    for each in made:
+        await each.broker.call(Operations.fault_complaints, True)
+        await each.held.close_async()
 
 
 @pytest.fixture

@@ -191,7 +191,9 @@ async def test_nodes_are_awaited_in_a_test_of_asyncio() -> None:
     [
         ({"nodes": 0}, "nodes is 1 to 9, not 0"),
         ({"nodes": "3"}, "nodes is 1 to 9, not '3'"),
-        ({"nodes": 3, "settings": {"listeners": "A://:1"}}, "leave out the setting listeners"),
+        ({"nodes": 3, "settings": {"node.id": 1}}, "leave out the setting node.id"),
+        ({"nodes": 3, "settings": {"listeners": "A://:1"}}, "is one, for all of them, named by its protocol"),
+        ({"nodes": 3, "settings": {"listeners": "SSL://:1,PLAINTEXT://:2"}}, "as SASL_SSL://127.0.0.1:0, not 'SSL"),
         ({"nodes": 3, "port": 65534}, "need the ports 65534 to 65536, and the highest is 65535"),
     ],
 )

@@ -10,6 +10,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from kafka import KafkaProducer
 from kafka.structs import OffsetAndMetadata
 from kafka.structs import TopicPartition as PythonTopicPartition
+from tls_files import TlsFiles
 from waiting import HANG_S
 
 from eosin.lab.broker import Broker
@@ -18,6 +19,8 @@ pytestmark = pytest.mark.process
 
 TOPICS = {"orders": 1, "invoices": 3}
 MOVES = 3
+LOGIN = {"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN", "sasl_username": "app", "sasl_password": "secret"}
+USERS = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_app="secret";'
 
 
 @pytest.fixture
@@ -67,9 +70,12 @@ async def test_aiokafka_finds_leaders_and_coordinators_that_move(broker: Broker)
 
 
 @pytest.mark.full
-def test_librdkafka_finds_leaders_and_coordinators_that_move(broker: Broker) -> None:
-    consumer = Consumer(broker.conf(group_id="billing", auto_offset_reset="earliest", enable_auto_commit=False))
-    producer = Producer(broker.conf(transactional_id="billing-1"))
+def commit_while_all_moves(broker: Broker, **security: str) -> None:
+    """Have librdkafka commit a transaction for each move."""
+    consumer = Consumer(
+        broker.conf(group_id="billing", auto_offset_reset="earliest", enable_auto_commit=False, **security)
+    )
+    producer = Producer(broker.conf(transactional_id="billing-1", **security))
     try:
         consumer.subscribe(["orders"])
         producer.init_transactions(HANG_S)
@@ -88,6 +94,33 @@ def test_librdkafka_finds_leaders_and_coordinators_that_move(broker: Broker) -> 
     finally:
         consumer.close()
     check_moves(broker, "billing-1", "billing")
+
+
+def test_librdkafka_finds_leaders_and_coordinators_that_move(broker: Broker) -> None:
+    commit_while_all_moves(broker)
+
+
+@pytest.mark.full
+def test_nodes_with_passwords_and_certificates_move_likewise(tls_files: TlsFiles) -> None:
+    settings = {
+        "listeners": "SASL_SSL://127.0.0.1:0",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": tls_files.broker,
+        "sasl.enabled.mechanisms": "PLAIN",
+        "sasl.jaas.config": USERS,
+    }
+    with Broker(topics=TOPICS, nodes=3, settings=settings) as broker:
+        broker.produce("orders", *(f"order {number}" for number in range(MOVES)))
+        commit_while_all_moves(broker, ssl_ca_location=tls_files.ca, **LOGIN)
+        assert {each.node for each in broker.history.connections()} == {1, 2, 3}
+        broker.node(2).down()
+        broker.history.clear()
+        producer = Producer(broker.conf(transactional_id="after", ssl_ca_location=tls_files.ca, **LOGIN))
+        producer.init_transactions(HANG_S)
+        producer.begin_transaction()
+        producer.produce("invoices", b"after the end of a node", partition=1)
+        producer.commit_transaction(HANG_S)
+        assert {each.link.node for each in broker.history.requests("Produce") if each.link} == {3}
 
 
 @pytest.mark.full

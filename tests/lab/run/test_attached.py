@@ -1,14 +1,19 @@
 """An application that somebody else has started: what the lab cannot do to it is skipped, and Enter begins a run."""
 
 import io
-from collections.abc import Callable
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from free_ports import free_port
 
 from eosin.lab.broker_api import BrokerApi
 from eosin.lab.common.errors import LabError
-from eosin.lab.run.command import wait_for_enter
+from eosin.lab.run.command import main, wait_for_enter
 from eosin.lab.run.feed import made_feed
 from eosin.lab.run.judge import Judge, id_named
 from eosin.lab.run.staged_app import AttachedApp, RunPlan, StagedApp
@@ -55,3 +60,56 @@ def test_enter_begins_a_run_and_the_end_of_input_ends_them(
     assert "reference: the broker is 127.0.0.1:9092; start the application" in capsys.readouterr().out
     with pytest.raises(LabError, match="standard input has ended"):
         wait_for_enter("127.0.0.1:9092", "reference")
+
+
+COPIER = Path(__file__).parents[1] / "copiers" / "confluent.py"
+
+
+class Person:
+    """Starts the application, or starts it again, and presses Enter."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.starts = 0
+        self._environment = {**os.environ, "KAFKA_BOOTSTRAP_SERVERS": f"127.0.0.1:{port}"}
+        self._application: subprocess.Popen[bytes] | None = None
+
+    def readline(self) -> str:
+        self.end()
+        self.starts += 1
+        self._application = subprocess.Popen(
+            [sys.executable, str(COPIER)], env=self._environment, stderr=subprocess.DEVNULL
+        )
+        return "\n"
+
+    def end(self) -> None:
+        if self._application is not None:
+            self._application.kill()
+            self._application.wait()
+
+
+@pytest.fixture
+def person() -> Iterator[Person]:
+    found = Person(free_port())
+    yield found
+    found.end()
+
+
+@pytest.mark.process
+@pytest.mark.full
+def test_a_person_takes_an_application_through_scenarios(
+    person: Person, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr("sys.stdin", person)
+    words = ["--scenario", "lost-commit-answer,zombie-after-pause", "--feed", "10", "--timeout", "60"]
+    assert main(["run", "--attach", "--port", str(person.port), *words, "--out", str(tmp_path)]) == 0
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert report["reference"]["verdict"] == "PASS"
+    assert [(each["scenario"], each["verdict"]) for each in report["results"]] == [
+        ("lost-commit-answer", "PASS"),
+        ("zombie-after-pause", "SKIPPED"),
+    ]
+    assert person.starts == 3
+    told = capsys.readouterr().out
+    assert told.count("start the application, or start it again, and press Enter") == 3
+    assert "the words of the application" not in told, "they are in the window of the person"

@@ -188,7 +188,7 @@ def test_what_is_no_recorded_run_is_refused_in_a_sentence(text: str, complaint: 
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (["/nowhere/run.jsonl"], "name the application behind --"),
+        ([__file__], "name the application behind --"),
         (["/nowhere/run.jsonl", "--", "true"], "cannot read /nowhere/run.jsonl"),
     ],
 )

@@ -100,6 +100,13 @@ def test_a_client_of_another_language_breaks_and_judges_a_broker_by_http(tmp_pat
         assert request(f"{url}/assert", "POST", judged, **key) == (200, {"done": True})
 
         assert request(url, "GET")[0] == 401
+        beside = url.removesuffix("/lab/v1")
+        assert request(f"{beside}/metrics", "GET")[0] == 401
+        metrics = urllib.request.Request(f"{beside}/metrics", headers=key)
+        with urllib.request.urlopen(metrics, timeout=HANG_S) as answer:
+            assert b"eosin_flush_backlog_bytes" in answer.read()
+        with urllib.request.urlopen(beside, timeout=HANG_S) as page:
+            assert page.read().startswith(b"<!doctype html>")
         streamed = urllib.request.Request(f"{url}/history?api=EndTxn", headers={"Accept": "text/event-stream", **key})
         with urllib.request.urlopen(streamed, timeout=HANG_S) as events:
             assert events.readline().startswith(b"id: ")
