@@ -46,7 +46,7 @@ async def handle(
 ) -> Message | EncodedBody:
     may = context.session.may
     is_served = services.cluster.features.level(GROUP_VERSION) > 0
-    names = await once(request.group_ids)
+    names = await once(request.group_ids) if is_served else request.group_ids
     made: list[DescribedGroup] = []
 
     def refused(group_id: str, error: ErrorCode, text: str | None) -> InSteps[DescribedGroup]:
@@ -61,7 +61,9 @@ async def handle(
         for steps in refused_groups(names, GroupProtocol.CONSUMER, refused):
             made.append((yield from steps))
 
-    size = weight_of(names) + (sum(_size(name, services) for name in names) if is_served else 0)
+    size = weight_of(names)
+    if is_served:  # a long name costs a look-up of milliseconds
+        size += sum(await made_for_each((_size(name, services) for name in names), size, context, services))
     await made_for_each(work(), size, context, services)
     responses = [ConsumerGroupDescribeResponse(groups=tuple(made))]
     made.clear()
