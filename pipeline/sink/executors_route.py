@@ -11,7 +11,6 @@ would run a task twice, the micro-batch fails instead.
 
 import hmac
 import re
-import secrets
 import uuid
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
@@ -54,7 +53,7 @@ at a time. A connection that is gone, or a leader that has moved, is found anew 
 
 @dataclass(frozen=True, slots=True)
 class TaskPlan:
-    """What a task needs to know about its transaction. It is sent to other machines."""
+    """The transaction of a batch as its tasks have to know it. It is sent to other machines."""
 
     bootstrap: str
     name: str
@@ -88,7 +87,7 @@ class ExecutorsRoute:
         """`loop` serves leases to the tasks, at `lease_port` of `spark.driver.host`; 0 is any free port."""
         self._loop = loop
         self._lease_port = lease_port
-        self._secret = secrets.token_hex()
+        self._secret = uuid.uuid4().hex
         self._functions: dict[tuple[SparkContext, tuple[str, ...], SecuritySettings], Any] = {}
         """Columns of Java that call the tasks, for frames with these columns."""
 
