@@ -36,6 +36,7 @@ from broker_process import BrokerProcess
 from machine_time import MachineTime
 from pipeline_copier import executors_of, members_of
 from pipeline_copier import stop as stop_driver
+from spark_home import spark_home
 from topic_load import TopicLoad
 
 from eosin.client.client import Client
@@ -173,6 +174,7 @@ class Campaign:
         command = [sys.executable, realtime_driver.__file__, self.bootstrap, str(self.folder), "--master", master]
         command += ["--checkpoint", f"checkpoint-{self.checkpoint}", *more]
         environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(Path(__file__).parent)}
+        environment["SPARK_HOME"] = str(spark_home(self.folder))
         with (self.folder / "driver.log").open("a") as log:
             driver = subprocess.Popen(
                 command, stdout=log, stderr=log, text=True, env=environment, start_new_session=True, cwd=self.folder
