@@ -51,7 +51,7 @@ _ROWS_A_TURN: Final = 4
 _EVERY_S: Final = 0.05
 _FLOW_ROWS: Final = 60
 _GIVES_UP_S: Final = 240
-"""Of the time of the drivers: a new one needs some 30 of them to its first row."""
+"""Of the time of the drivers: a new one needs some ten of them to its first row."""
 _SHOWN_OF_THE_LOG: Final = 6000
 
 
