@@ -38,8 +38,8 @@ class CheckpointEntries:
         return bool(self.commits) or self.knows_its_begin
 
     def check(self, checkpoint: str, positions: Mapping[TopicPartition, WrittenPosition]) -> None:
-        """Raise BrokenCheckpoint if the last batch that is done has no offsets. Spark's query would end with an
-        assertion; or compute the batch before again and again, and end whenever that is done.
+        """Raise BrokenCheckpoint if the last batch that is done has no offsets. Spark ends with an assertion if there
+        are none at all; otherwise it would begin at the batch before, whose entry is there already.
 
         Two drivers with one checkpoint leave such a one behind: one deletes offsets that the other is about to finish.
         """
