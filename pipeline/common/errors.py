@@ -39,6 +39,10 @@ class MissingOffsets(PipelineError):
     """The group has lost its offsets for partitions that the application has read before."""
 
 
+class BrokenCheckpoint(PipelineError):
+    """The checkpoint of a query in real time is one that Spark cannot go on with. A new one can take its place."""
+
+
 class RowsLost(PipelineError):
     """Tasks wrote more or fewer rows than they were given, or ran twice. The batch is aborted."""
 

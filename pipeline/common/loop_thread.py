@@ -6,6 +6,7 @@ Always true: the thread has ended when `close` returns.
 import asyncio
 import threading
 from collections.abc import Coroutine
+from concurrent.futures import Future
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -19,13 +20,17 @@ class LoopThread:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine to its end; returns or raises what it does. Never call this from the loop itself."""
+    def begin(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
+        """Begin a coroutine. The future has what it returns or raises; to cancel it cancels the coroutine."""
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
             self._thread = threading.Thread(target=self._loop.run_forever, name=self._name, daemon=True)
             self._thread.start()
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine to its end; returns or raises what it does. Never call this from the loop itself."""
+        future = self.begin(work)
         try:
             return future.result()
         except BaseException:

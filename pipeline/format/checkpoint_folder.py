@@ -7,9 +7,10 @@ folder of this machine is read or the error is raised; of any other one nothing 
 import json
 from pathlib import Path
 from typing import Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 from eosin.pipeline.common.errors import ConflictingSettings
+from eosin.pipeline.common.local_folder import local_folder
 from eosin.pipeline.common.progress_marker import range_hash_of
 
 UNKNOWN_RANGE: Final = "-"
@@ -21,7 +22,7 @@ class CheckpointFolder:
 
     def __init__(self, location: str | None) -> None:
         """`location` is a path, or a URI as Spark takes it."""
-        self._folder = _local_folder(location)
+        self._folder = _folder_of(location)
 
     def query_id(self) -> str | None:
         """The id of the query; None if the folder is not on this machine."""
@@ -43,13 +44,10 @@ class CheckpointFolder:
             ) from error
 
 
-def _local_folder(location: str | None) -> Path | None:
+def _folder_of(location: str | None) -> Path | None:
     if location is None:
         return None
-    parts = urlsplit(location)
-    if parts.scheme == "file":
-        return Path(unquote(parts.path))
-    if parts.scheme:
-        return None
+    if urlsplit(location).scheme:
+        return local_folder(location)
     # A path without a scheme may belong to another default file system, which has no such folder here.
     return Path(location) if (Path(location) / "metadata").exists() else None

@@ -9,6 +9,7 @@ import re
 import threading
 import uuid
 from collections.abc import Mapping
+from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,6 +21,7 @@ from eosin.pipeline.common.loop_thread import LoopThread
 from eosin.pipeline.common.security import connection_security
 from eosin.pipeline.common.settings import OFFSETS_REFRESH_INTERVAL_MS
 from eosin.pipeline.common.spark_connect import is_connect
+from eosin.pipeline.realtime.checkpoint_entries import CheckpointEntries
 from eosin.pipeline.realtime.plan import SOURCE, KafkaSource, Plan, leaves_out, read_plan
 from eosin.pipeline.realtime.positions import WrittenPosition, starting_offsets
 from eosin.pipeline.realtime.takeover import PartitionTakeover
@@ -118,6 +120,7 @@ class RealTimeQuery:
         self._clients: list[Client] = []
         self._ended = threading.Event()
         self._watch: threading.Thread | None = None
+        self._refresh: Future[None] | None = None
         self.failure: Exception | None = None
         """The error that has ended the query; known for certain after `close`."""
 
@@ -135,7 +138,9 @@ class RealTimeQuery:
             source = plan.kafka_sources()[0]
             takeover = self._takeover(source, security)
             positions = self._loop.run(takeover.start())
-            if not settings.adopt_checkpoint and not _has_begun(spark, checkpoint):
+            entries = CheckpointEntries.read(spark, checkpoint, len(plan.kafka_sources()))
+            entries.check(checkpoint, positions)
+            if not settings.adopt_checkpoint and not entries.has_begun:
                 check_new_checkpoint(plan, positions, settings.pipeline)
             writer = new_writer(
                 settings.names(str(uuid.uuid4())), settings.producer(), source.client_settings(), list(takeover.known)
@@ -144,9 +149,13 @@ class RealTimeQuery:
         except BaseException:
             self.close()
             raise
+        self.watch(takeover, query)
+        return query
+
+    def watch(self, takeover: PartitionTakeover, query: "StreamingQuery") -> None:
+        """Keep the positions that no task has until the query ends or `close`, in a thread."""
         self._watch = threading.Thread(target=self._keep_alive, args=(takeover, query), daemon=True)
         self._watch.start()
-        return query
 
     def _takeover(self, source: KafkaSource, security: SecuritySettings) -> PartitionTakeover:
         output = self._client(self._settings.bootstrap, security)
@@ -202,15 +211,23 @@ class RealTimeQuery:
             if left_ms > 0:
                 continue
             left_ms = self._settings.refresh_ms
+            self._refresh = self._loop.begin(takeover.refresh())
+            if self._ended.is_set():
+                self._refresh.cancel()
             try:
-                self._loop.run(takeover.refresh())
+                self._refresh.result()
+            except CancelledError:
+                break
             except (ClientError, PipelineError, TimeoutError) as error:
                 log.warning("positions of pipeline %s could not be committed again: %s", self._settings.pipeline, error)
         self._close_clients()
 
     def close(self) -> None:
-        """Close the connections."""
+        """Close the connections. Requests that brokers do not answer at present are given up: the next start begins
+        anew whatever they were about."""
         self._ended.set()
+        if self._refresh is not None:
+            self._refresh.cancel()
         watch, self._watch = self._watch, None
         if watch is not None:
             watch.join()
@@ -271,15 +288,3 @@ def check_new_checkpoint(plan: Plan, positions: Mapping[TopicPartition, WrittenP
             f" {positions[min(behind)].next_offset}, and the source begins elsewhere: read it with startingOffsets"
             f" earliest (what is written is skipped) or {starting_offsets(positions)}"
         )
-
-
-def _has_begun(spark: "SparkSession", checkpoint: str) -> bool:
-    """True if a checkpoint has an entry of a batch."""
-    jvm: Any = spark._jvm
-    path = jvm.org.apache.hadoop.fs.Path(checkpoint)
-    files = path.getFileSystem(spark._jsc.hadoopConfiguration())
-    for folder in ("offsets", "commits"):
-        inside = jvm.org.apache.hadoop.fs.Path(path, folder)
-        if files.exists(inside) and any(str(each.getPath().getName()).isdigit() for each in files.listStatus(inside)):
-            return True
-    return False

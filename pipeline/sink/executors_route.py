@@ -1,20 +1,24 @@
 """Route `executors`: tasks write in parallel into the driver's transaction, as the driver's producer.
 
 Each task encodes and sends its own rows. Sequence numbers count per partition, so for each batch that a task sends it
-holds a lease of the partition from the driver.
+holds a lease of the partition from the driver. What differs from batch to batch travels as a local property of Spark's
+job: the function of the tasks stays the same, and Java makes it once.
 
 Always true: a partition of the topic has one writer at a time; and no task writes twice in a transaction: the broker
 would take the batches of the second attempt for retries and drop them, although they may hold other rows. If Spark
 would run a task twice, the micro-batch fails instead.
 """
 
+import hmac
 import re
+import uuid
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from eosin.client.security.settings import SecuritySettings
 from eosin.pipeline.common.errors import BadRows, RowsLost
@@ -31,11 +35,12 @@ from eosin.protocol.names import ProducerIdAndEpoch
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import DataFrame
-    from pyspark.sql.types import StructType
 
 _ONE_MACHINE: Final = re.compile(r"local(\[[^]]*])?")
 _LOOPBACK: Final = "127.0.0.1"
-_WRITTEN: Final = "task int, rows long"
+_WRITTEN: Final = "task int"
+_BATCH: Final = "eosin.batch"
+"""The local property. Spark writes it into its logs of events, so nothing in it is secret."""
 
 _Place = tuple[str, SecuritySettings, int]
 """The brokers, the login and the timeout that a client is made for."""
@@ -48,10 +53,9 @@ at a time. A connection that is gone, or a leader that has moved, is found anew 
 
 @dataclass(frozen=True, slots=True)
 class TaskPlan:
-    """Everything that a task needs to know about its transaction. It is sent to other machines."""
+    """The transaction of a batch as its tasks have to know it. It is sent to other machines."""
 
     bootstrap: str
-    security: SecuritySettings
     name: str
     """The task in the sense of KIP-572: the micro-batch."""
     transactional_id: str
@@ -83,30 +87,46 @@ class ExecutorsRoute:
         """`loop` serves leases to the tasks, at `lease_port` of `spark.driver.host`; 0 is any free port."""
         self._loop = loop
         self._lease_port = lease_port
+        self._secret = uuid.uuid4().hex
+        self._functions: dict[tuple[SparkContext, tuple[str, ...], SecuritySettings], Any] = {}
+        """Columns of Java that call the tasks, for frames with these columns."""
 
-    def write(self, frame: "DataFrame", plan: TaskPlan) -> WrittenByTasks:
-        """Write every row of a frame, which is computed once. Raises RowsLost, BadRows for a frame with a topic column,
-        the BrokerError of a task, or what Spark raises."""
+    def planned(self, frame: "DataFrame", security: SecuritySettings) -> Any:
+        """The job that writes every row of a frame, computed once, as an RDD of Java with a row for each task that has
+        written. Nothing is written yet. Raises BadRows for a frame with a topic column."""
+        java: Any = frame._jdf
+        columns = tuple(java.columns())
+        if "topic" in columns:
+            raise BadRows("route executors writes to one topic: drop column topic, or use route driver")
+        context = frame.sparkSession.sparkContext
+        if (context, columns, security) not in self._functions:
+            self._functions[context, columns, security] = _column_of(_Task(security, self._secret), columns)
+        return java.mapInArrow(self._functions[context, columns, security], False, None).queryExecution().toRdd()
+
+    def write(self, context: "SparkContext", planned: Any, plan: TaskPlan) -> WrittenByTasks:
+        """Run what `planned` has returned. Raises RowsLost, the BrokerError of a task, or what Spark raises."""
+        from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
 
-        if "topic" in frame.columns:
-            raise BadRows("route executors writes to one topic: drop column topic, or use route driver")
-        leases = LeaseServer()
-        host, bind = _hosts(frame.sparkSession.sparkContext)
-        address = self._loop.run(leases.start(host, bind, self._lease_port))
+        batch = uuid.uuid4().hex
+        leases = LeaseServer(_secret_of(batch, self._secret))
+        host, bind = _hosts(context)
+        address = replace(self._loop.run(leases.start(host, bind, self._lease_port)), secret=batch)
+        context.setLocalProperty(_BATCH, msgspec.json.encode((plan, address)).decode())
         try:
-            written = frame.mapInArrow(_Task(plan, address), _columns(_WRITTEN)).collect()
-        except PySparkException as error:
+            tasks = int(planned.count())
+        except (PySparkException, Py4JError) as error:
             failure = leases.book.failure
             refusal = failure.broker_error("writing from executors") if failure is not None else None
             if refusal is None:
                 raise
             raise refusal from error
         finally:
+            context.setLocalProperty(_BATCH, None)  # type: ignore[arg-type]
             self._loop.run(leases.close())
-        rows = {row["task"]: int(row["rows"]) for row in written}
-        if rows != leases.book.rows:
-            raise RowsLost(f"tasks wrote {leases.book.rows} rows, and Spark reports {rows}: the batch is aborted")
+        rows = leases.book.rows
+        if tasks != len(rows):
+            raise RowsLost(f"{len(rows)} tasks wrote {sum(rows.values())} rows, and Spark reports {tasks} tasks")
         return WrittenByTasks(sum(rows.values()), leases.book.retries)
 
 
@@ -119,22 +139,28 @@ def _hosts(context: "SparkContext") -> tuple[str, str]:
     return host, str(settings.get("spark.driver.bindAddress", host))
 
 
-@cache
-def _columns(described: str) -> "StructType":
-    """A parsed schema. Without the cache, Java would parse it for every batch."""
-    from pyspark.sql.types import StructType
+def _secret_of(batch: str, secret: str) -> str:
+    """The secret of the leases of one batch, which is known to those alone who know that of all batches."""
+    return hmac.digest(secret.encode(), batch.encode(), "sha256").hex()
 
-    found = StructType.fromDDL(described)
-    assert isinstance(found, StructType)
-    return found
+
+def _column_of(task: "_Task", columns: tuple[str, ...]) -> Any:
+    """The call of a task for all rows, as a column of Java. To make one takes some dozen calls to Java."""
+    from pyspark.sql.functions import col
+    from pyspark.sql.pandas.functions import pandas_udf
+    from pyspark.util import PythonEvalType
+
+    made: Any = pandas_udf
+    function = made(task, returnType=_WRITTEN, functionType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF)
+    return function(*(col(f"`{name.replace('`', '``')}`") for name in columns))._jc
 
 
 class _Task:
     """Writes the rows of one task."""
 
-    def __init__(self, plan: TaskPlan, leases: LeaseAddress) -> None:
-        self._plan = plan
-        self._leases = leases
+    def __init__(self, security: SecuritySettings, secret: str) -> None:
+        self._security = security
+        self._secret = secret
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow
@@ -146,36 +172,44 @@ class _Task:
         if first is None:
             return
         task = context.partitionId()
-        rows = self._write(_loop, task, chain((first,), batches))
-        columns = [pyarrow.array([task], pyarrow.int32()), pyarrow.array([rows], pyarrow.int64())]
-        yield pyarrow.RecordBatch.from_arrays(columns, ("task", "rows"))
+        described = context.getLocalProperty(_BATCH)
+        assert described is not None, "write sets it in the thread that runs the job"
+        plan, address = msgspec.json.decode(described, type=tuple[TaskPlan, LeaseAddress])
+        address = replace(address, secret=_secret_of(address.secret, self._secret))
+        self._write(TaskWriter(plan, self._security, Leases(address, task), _kept), chain((first,), batches))
+        yield pyarrow.RecordBatch.from_arrays([pyarrow.array([task], pyarrow.int32())], ("task",))
         exempt_modules_from_collection()
 
-    def _write(self, loop: LoopThread, task: int, batches: Iterator[Any]) -> int:
+    def _write(self, writing: "TaskWriter", batches: Iterator[Any]) -> None:
         """This thread computes the rows, which may take long. Meanwhile the loop receives acknowledgements and gives
         partitions back, since other tasks may wait for them."""
-        writing = TaskWriter(self._plan, Leases(self._leases, task), _kept)
-        loop.run(writing.start())
+        _loop.run(writing.start())
         try:
             given = 0
             for batch in batches:
                 given += batch.num_rows
-                loop.run(writing.write(batch))
-            loop.run(writing.finish(given))
+                _loop.run(writing.write(batch))
+            _loop.run(writing.finish(given))
         except BaseException as error:
-            loop.run(writing.close(error))
+            _loop.run(writing.close(error))
             raise
-        loop.run(writing.close(None))
-        return given
+        _loop.run(writing.close(None))
 
 
 class TaskWriter:
     """One task's part of the transaction, from `start` to `close`."""
 
-    def __init__(self, plan: TaskPlan, leases: Leases, kept: dict[_Place, RetryingClient] | None = None) -> None:
+    def __init__(
+        self,
+        plan: TaskPlan,
+        security: SecuritySettings,
+        leases: Leases,
+        kept: dict[_Place, RetryingClient] | None = None,
+    ) -> None:
         """`kept` has the client of an earlier task, and of this one once it has succeeded; without it, this task closes
         its own."""
         self._plan = plan
+        self._security = security
         self._kept = kept
         self._leases = leases
         self._timeouts = TaskTimeouts(plan.task_timeout_ms)
@@ -204,7 +238,7 @@ class TaskWriter:
 
     @property
     def _place(self) -> _Place:
-        return self._plan.bootstrap, self._plan.security, self._plan.request_timeout_ms
+        return self._plan.bootstrap, self._security, self._plan.request_timeout_ms
 
     async def _connected(self) -> RetryingClient:
         plan = self._plan
@@ -217,7 +251,7 @@ class TaskWriter:
                 self._timeouts,
                 (plan.name,),
                 request_timeout_ms=plan.request_timeout_ms,
-                security=plan.security,
+                security=self._security,
             )
         client.timeouts, client.tasks = self._timeouts, (plan.name,)
         return client

@@ -43,9 +43,10 @@ class LeaseAddress:
 class LeaseServer:
     """Answers the tasks of one batch, between `start` and `close`. Belongs to one event loop."""
 
-    def __init__(self) -> None:
+    def __init__(self, secret: str | None = None) -> None:
+        """`secret` admits the tasks of this batch and of no other one; without it, there is a new one."""
         self.book: Final = LeaseBook()
-        self._secret = uuid.uuid4().hex
+        self._secret = secret or uuid.uuid4().hex
         self._server: asyncio.Server | None = None
         self._tasks: dict[asyncio.StreamWriter, int] = {}
 

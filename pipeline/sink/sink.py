@@ -35,7 +35,7 @@ from eosin.pipeline.realtime.query import TRIGGER as REAL_TIME
 from eosin.pipeline.sink.batch_limits import BatchLimits
 from eosin.pipeline.sink.batch_query import BatchQuery, present_query
 from eosin.pipeline.sink.batch_transactions import BatchTransactions
-from eosin.pipeline.sink.checkpoint import QueryCheckpoint
+from eosin.pipeline.sink.checkpoint import QueryCheckpoint, has_state, query_checkpoint
 from eosin.pipeline.sink.driver_route import DRIVER_MAX_ROWS, DriverRoute
 from eosin.pipeline.sink.executors_route import ExecutorsRoute, TaskPlan
 from eosin.pipeline.sink.handovers import Handovers
@@ -252,7 +252,7 @@ class TxnSink:
         hashed = run.checkpoint.range_hash(batch)
         if transactions.is_committed(batch, hashed, run.handovers.last_before(batch)):
             assert transactions.marker is not None
-            if run.checkpoint.has_state:
+            if has_state(run.checkpoint):
                 _compute(frame)
             return True, transactions.marker.rows, 0
         begun_ms = self._clock.elapsed_ms()
@@ -294,10 +294,10 @@ class TxnSink:
                 self._loop.run(writer.discard())
                 raise
         assert self._topic is not None
+        planned = self._executors_route.planned(frame, self._security)
         plan = TaskPlan(
             name=self._task(batch),
             bootstrap=self._bootstrap,
-            security=self._security,
             transactional_id=self.pipeline,
             identity=producer.share(),
             transaction_version=producer.transaction_version,
@@ -308,16 +308,16 @@ class TxnSink:
             task_timeout_ms=self._task_timeout_ms,
             request_timeout_ms=self._request_timeout_ms,
         )
-        written = self._executors_route.write(frame, plan)
+        written = self._executors_route.write(frame.sparkSession.sparkContext, planned, plan)
         self.timeouts.skips[self._task(batch)] += written.retries
         return written.rows
 
     # --- taking the pipeline over
 
     def _run_of(self, frame: DataFrame) -> _QueryRun:
-        query = present_query(frame.sparkSession)
+        query = present_query(frame.sparkSession, None if self._run is None else self._run.query)
         if self._run is None or self._run.query != query:
-            checkpoint = QueryCheckpoint(frame.sparkSession, query.checkpoint)
+            checkpoint = query_checkpoint(frame.sparkSession, query.checkpoint)
             self._runs.add(query.run_id)
             self._run = _QueryRun(query, checkpoint, Handovers(checkpoint, self.pipeline, query.run_id))
         return self._run

@@ -38,7 +38,6 @@ class Batch:
         self.driver.begin()
         self.at = await self.leases.start(LOOPBACK, LOOPBACK)
         return TaskPlan(
-            security=PLAIN,
             bootstrap=self.address,
             name="totals batch 0",
             transactional_id="totals",
@@ -54,7 +53,7 @@ class Batch:
 
     async def task(self, plan: TaskPlan, number: int, kept: dict[Any, RetryingClient] | None = None) -> None:
         pyarrow = pytest.importorskip("pyarrow")
-        writer = TaskWriter(plan, Leases(self.at, number), kept)
+        writer = TaskWriter(plan, PLAIN, Leases(self.at, number), kept)
         await writer.start()
         try:
             names = [str(number) for number in range(50)]

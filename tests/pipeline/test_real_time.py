@@ -8,7 +8,13 @@ from broker_process import BrokerProcess
 from topic_load import TopicLoad
 from waiting import wait_until
 
-from eosin.pipeline.common.errors import BadRows, ConflictingSettings, MissingOffsets, PipelineFenced
+from eosin.pipeline.common.errors import (
+    BadRows,
+    BrokenCheckpoint,
+    ConflictingSettings,
+    MissingOffsets,
+    PipelineFenced,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -42,14 +48,16 @@ class Copy:
         source = f.struct("topic", "partition", "offset").alias("source")
         return self.read(starting).select(source, "partition", f.explode(words).alias("value"))
 
-    def run(self, checkpoint: str, rows: int, *, is_fenced: bool = False) -> BaseException | None:
+    def run(
+        self, checkpoint: str, rows: int, *, is_fenced: bool = False, starting: str = "earliest"
+    ) -> BaseException | None:
         """Run until the output has so many rows, and stop in the middle of a batch, or be taken over by another driver
         before the next row; the error of the sink."""
         from eosin.pipeline import TxnSink
 
         sink = TxnSink("words", self.load.bootstrap, "copied")
         query = sink.start(
-            self.words(),
+            self.words(starting),
             checkpoint=str(self.folder / checkpoint),
             trigger="real-time",
             real_time_batch="1 minute",
@@ -87,7 +95,10 @@ def test_rows_are_written_once_by_starts_that_know_nothing_of_each_other(
         assert copy.run("second", 9) is None
         load.transaction("words", [(0, "j"), (1, "k")])
         assert isinstance(copy.run("second", 11, is_fenced=True), PipelineFenced)
-        assert copy.copied() == [bytes([letter]) for letter in b"abcdefghijk"]
+        # No batch of this checkpoint was ever done. Its sources know where they began, and latest is not asked again.
+        load.transaction("words", [(0, "l"), (1, "m")])
+        assert copy.run("second", 14, starting="latest") is None
+        assert copy.copied() == sorted([*(bytes([letter]) for letter in b"abcdefghijklm"), b"late"])
         refused(copy, tmp_path)
 
 
@@ -97,13 +108,17 @@ def refused(copy: Copy, folder: Path) -> None:
 
     sink = TxnSink("words", copy.load.bootstrap, "copied")
     for frame, error, why in (
-        (copy.words("latest"), MissingOffsets, r'startingOffsets earliest .* or {"words": {"0": 7, "1": 4}}'),
+        (copy.words("latest"), MissingOffsets, r'startingOffsets earliest .* or {"words": {"0": 11, "1": 6}}'),
         (copy.words().groupBy("source").count(), BadRows, "value"),
         (copy.words().distinct(), ConflictingSettings, "a step Deduplicate|a step Distinct"),
         (copy.read().select("value"), BadRows, "needs a column source"),
     ):
         with pytest.raises(error, match=why):
             sink.start(frame, checkpoint=str(folder / "third"), trigger="real-time")
+    (folder / "broken" / "commits").mkdir(parents=True)
+    (folder / "broken" / "commits" / "0").touch()
+    with pytest.raises(BrokenCheckpoint, match="has commits/0 and no offsets/0"):
+        sink.start(copy.words(), checkpoint=str(folder / "broken"), trigger="real-time")
     with pytest.raises(ConflictingSettings, match="mode complete"):
         sink.start(copy.words(), checkpoint=str(folder / "third"), trigger="real-time", mode="complete")
     sink.close()

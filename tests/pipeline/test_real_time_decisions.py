@@ -1,11 +1,22 @@
 """What Real-time Mode decides before a query runs: plans, columns, positions, checkpoints. No Spark, no broker."""
 
+import asyncio
 import re
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
+from waiting import HANG_S
 
-from eosin.pipeline.common.errors import BadRows, ConflictingSettings, MissingOffsets, PipelineFenced
+from eosin.pipeline.common.errors import (
+    BadRows,
+    BrokenCheckpoint,
+    ConflictingSettings,
+    MissingOffsets,
+    PipelineFenced,
+)
+from eosin.pipeline.realtime.checkpoint_entries import CheckpointEntries
 from eosin.pipeline.realtime.plan import KafkaSource, Plan, leaves_out, without_source
 from eosin.pipeline.realtime.positions import (
     PartitionMarker,
@@ -14,7 +25,7 @@ from eosin.pipeline.realtime.positions import (
     starting_offsets,
     transactional_id,
 )
-from eosin.pipeline.realtime.query import RealTimeSettings, check_new_checkpoint, reason_of
+from eosin.pipeline.realtime.query import RealTimeQuery, RealTimeSettings, check_new_checkpoint, reason_of
 from eosin.pipeline.realtime.writer_jar import SOURCE, jar_name, pack
 from eosin.protocol.names import TopicPartition
 
@@ -133,6 +144,35 @@ def test_the_sentence_about_a_new_checkpoint_has_the_offsets_to_begin_with() -> 
     check_new_checkpoint(plan, {TopicPartition("other", 0): WrittenPosition(4, 1)}, "p")
 
 
+@pytest.mark.parametrize("offsets", [(), (5, 6)])
+def test_a_checkpoint_whose_last_batch_has_no_offsets_is_refused_with_the_place_to_begin(
+    offsets: tuple[int, ...],
+) -> None:
+    entries = CheckpointEntries(frozenset(offsets), frozenset((5, 6, 7)), knows_its_begin=True)
+    with pytest.raises(BrokenCheckpoint, match=re.escape("has commits/7 and no offsets/7")) as refused:
+        entries.check("/data/c", {ORDERS: WrittenPosition(7, 1)})
+    assert '{"orders": {"0": 7}}' in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("offsets", "commits", "knows", "has_begun"),
+    [
+        ((), (), False, False),
+        ((), (), True, True),
+        ((0,), (), False, False),
+        ((0,), (0,), False, True),
+        ((6, 7), (5, 6), True, True),
+    ],
+)
+def test_a_checkpoint_has_begun_once_its_sources_know_where(
+    offsets: tuple[int, ...], commits: tuple[int, ...], *, knows: bool, has_begun: bool
+) -> None:
+    """Offsets alone are nothing: Spark deletes those of a batch that is not done."""
+    entries = CheckpointEntries(frozenset(offsets), frozenset(commits), knows)
+    entries.check("/data/c", {})
+    assert entries.has_begun is has_begun
+
+
 @pytest.mark.parametrize(
     ("given", "why"),
     [
@@ -145,6 +185,31 @@ def test_settings_that_contradict_each_other_are_refused(given: dict[str, object
     with pytest.raises(ConflictingSettings, match=why):
         settings(**given).check()
     settings().check()
+
+
+def test_to_close_a_query_does_not_wait_for_brokers_that_do_not_answer() -> None:
+    """The supervisor of a query that has failed starts it again once it is closed."""
+    pytest.importorskip("pyspark")
+    begun = threading.Event()
+
+    class Unanswered:
+        async def refresh(self) -> None:
+            begun.set()
+            await asyncio.Event().wait()
+
+    class Running:
+        def awaitTermination(self, timeout: int) -> bool:
+            return False
+
+    query = RealTimeQuery(settings(refresh_ms=1))
+    takeover: Any = Unanswered()
+    running: Any = Running()
+    query.watch(takeover, running)
+    assert begun.wait(HANG_S)
+    closing = threading.Thread(target=query.close, daemon=True)
+    closing.start()
+    closing.join(HANG_S)
+    assert not closing.is_alive()
 
 
 def test_the_sentence_of_the_writer_is_found_in_what_spark_says() -> None:

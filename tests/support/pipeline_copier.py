@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 import pipeline_driver
 from msgspec.structs import replace
+from spark_home import spark_home
 from topic_load import TopicLoad
 from waiting import HANG_S
 
@@ -162,7 +163,7 @@ class Copier:
 
     def launch(self, route: str, *options: str) -> "subprocess.Popen[str]":
         command = [sys.executable, str(PROGRAM), self.broker.address, str(self.folder), route, *options]
-        environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+        environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_HOME": str(spark_home(self.folder))}
         with (self.folder / "driver.log").open("a") as log:
             driver = subprocess.Popen(
                 command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment, start_new_session=True

@@ -3,8 +3,8 @@
     python tests/support/realtime_driver.py BOOTSTRAP FOLDER [--master M] [--checkpoint NAME] [--batch "5 seconds"]
 
 Copies topic `orders` into the same partitions of `copied`, two rows for each record. Starts the query again when it
-fails, as a supervisor would, unless another driver has taken it over. Prints a line for each start and each failure;
-ends with code 3 when it was taken over.
+fails, as a supervisor would, unless another driver has taken it over; with a new checkpoint if the old one is broken.
+Prints a line for each start, each batch and each failure; ends with code 3 when it was taken over.
 """
 
 import argparse
@@ -17,9 +17,11 @@ from pyspark.sql import functions as f
 
 from eosin.client.errors import ClientError
 from eosin.pipeline import TxnSink, session
+from eosin.pipeline.common.errors import BrokenCheckpoint
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
 INPUT = "orders"
 OUTPUT = "copied"
@@ -62,15 +64,28 @@ def main() -> int:
                 real_time_batch=options.batch,
             )
             print("started", flush=True)
-            query.awaitTermination()
+            follow(query)
+        except BrokenCheckpoint as error:
+            print(f"failed {error}", flush=True)
+            options.checkpoint += "-anew"
         except StreamingQueryException as error:
             print(f"failed {str(error).splitlines()[0][:300]}", flush=True)
             if options.yields and _FENCED in str(error):
                 return TAKEN_OVER
-        except ClientError as error:
+        except (ClientError, TimeoutError) as error:
             print(f"failed {error}", flush=True)
         finally:
             sink.close()
+
+
+def follow(query: "StreamingQuery") -> None:
+    """Tell of each batch until the query ends. Raises what it ends with."""
+    told = -1
+    while not query.awaitTermination(1):
+        last = query.lastProgress
+        if last is not None and last.batchId != told:
+            told = last.batchId
+            print(f"batch {told}: {last.numInputRows} records, {dict(last.durationMs)} ms", flush=True)
 
 
 def copied(spark: "SparkSession", bootstrap: str) -> "DataFrame":

@@ -7,7 +7,8 @@ at a moment by chance; then all rows have to be in the output, each once and in 
 `driver` (with all its executors), `executor` (one of two), `broker` (kill -9, started again), `second` (another driver
 while the first one runs), `pause` (an executor sleeps until Spark has given it up, and comes back), `moved` (the query
 goes on with another number of executors, so that partitions change places), `checkpoint` (the driver is killed, and its
-checkpoint thrown away). Ends with 1 if a row was lost, doubled or out of order.
+checkpoint thrown away). Ends with 1 if a row was lost, doubled or out of order, and with an error if the query stands
+still. A busy machine is no defect: a wait counts the time that drivers and executors got (`machine_time.py`).
 """
 
 import argparse
@@ -29,10 +30,13 @@ from pathlib import Path
 from typing import Final
 
 import realtime_driver
+import standstill
 from apache_kafka import ApacheKafka
 from broker_process import BrokerProcess
-from pipeline_copier import executors_of
+from machine_time import MachineTime
+from pipeline_copier import executors_of, members_of
 from pipeline_copier import stop as stop_driver
+from spark_home import spark_home
 from topic_load import TopicLoad
 
 from eosin.client.client import Client
@@ -47,6 +51,12 @@ _ROWS_A_TURN: Final = 4
 _EVERY_S: Final = 0.05
 _FLOW_ROWS: Final = 60
 _GIVES_UP_S: Final = 240
+"""Of the time of the drivers: a new one needs some ten of them to its first row."""
+_SHOWN_OF_THE_LOG: Final = 6000
+
+
+class StandsStill(AssertionError):
+    """The query, or something that it stands on, brings no rows any more."""
 
 
 class Feed:
@@ -59,7 +69,8 @@ class Feed:
         self._goes_on = threading.Event()
         self._goes_on.set()
         self._ended = False
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), daemon=True)
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._work, daemon=True)
         self._thread.start()
 
     @contextlib.contextmanager
@@ -67,6 +78,7 @@ class Feed:
         """No row is written meanwhile, and what was written has an outcome."""
         self._goes_on.clear()
         while not self._is_quiet:
+            self.check()
             time.sleep(0.05)
         yield
         self._goes_on.set()
@@ -76,7 +88,19 @@ class Feed:
         self._goes_on.set()
         self._thread.join()
 
+    def check(self) -> None:
+        """Raise StandsStill if no row is written any more, for which the query can do nothing."""
+        if self._failure is not None:
+            raise StandsStill(f"the input has ended: {self._failure!r}") from self._failure
+
     _is_quiet = False
+
+    def _work(self) -> None:
+        try:
+            asyncio.run(self._run())
+        except BaseException as error:
+            self._failure = error
+            raise
 
     async def _run(self) -> None:
         async with Client(self._bootstrap, retry_timeout_ms=120_000) as client:
@@ -140,6 +164,7 @@ class Campaign:
         self.output = Output(self.bootstrap)
         self.checkpoint = 0
         self.executors = 2
+        self.drivers: list[subprocess.Popen[str]] = []
         self.driver = self.launch()
         self.happened: Counter[str] = Counter()
 
@@ -149,18 +174,45 @@ class Campaign:
         command = [sys.executable, realtime_driver.__file__, self.bootstrap, str(self.folder), "--master", master]
         command += ["--checkpoint", f"checkpoint-{self.checkpoint}", *more]
         environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(Path(__file__).parent)}
+        environment["SPARK_HOME"] = str(spark_home(self.folder))
         with (self.folder / "driver.log").open("a") as log:
-            return subprocess.Popen(
+            driver = subprocess.Popen(
                 command, stdout=log, stderr=log, text=True, env=environment, start_new_session=True, cwd=self.folder
             )
+        self.drivers = [each for each in self.drivers if each.poll() is None] + [driver]
+        return driver
+
+    def members(self) -> list[int]:
+        """The processes of all drivers that run."""
+        return [pid for driver in self.drivers if driver.poll() is None for pid in members_of(driver)]
 
     def wait(self, what: str, until: Callable[[], bool]) -> None:
-        """Wait for something. Raises AssertionError with the end of the driver's log."""
-        gives_up = time.monotonic() + _GIVES_UP_S
+        """Wait for something. Raises StandsStill with all that can be told of a query that had its time for it."""
+        begun, taken = time.monotonic(), MachineTime(self.members)
         while not until():
-            if time.monotonic() > gives_up or self.driver.poll() not in (None, realtime_driver.TAKEN_OVER):
-                raise AssertionError(f"waited in vain for {what}:\n{(self.folder / 'driver.log').read_text()[-4000:]}")
+            self.feed.check()
+            elapsed_s = taken.elapsed_s()
+            ended = self.driver.poll() not in (None, realtime_driver.TAKEN_OVER)
+            if ended or elapsed_s > _GIVES_UP_S:
+                raise StandsStill(
+                    f"waited in vain for {what}: {time.monotonic() - begun:.0f} s, of which {elapsed_s:.0f} s count on"
+                    f" this machine (load {os.getloadavg()[0]:.0f}); drivers and executors ran {taken.ran_s:.0f} s.\n"
+                    f"{self.told(ended=ended)}"
+                )
             time.sleep(0.3)
+
+    def told(self, *, ended: bool) -> str:
+        """What is known of the rows, the threads, the broker, and what drivers said last."""
+        written, copied = sum(map(len, self.feed.rows)), sum(map(len, self.output.keys))
+        partitions = [f"{realtime_driver.INPUT}:{index}" for index in range(realtime_driver.PARTITIONS)]
+        said = (self.folder / "driver.log").read_text()[-_SHOWN_OF_THE_LOG:]
+        return "\n".join(
+            (
+                f"{written} rows are in the input, and {copied} in the output, {realtime_driver.COPIES} of each",
+                standstill.report(self.bootstrap, realtime_driver.PIPELINE, partitions, self.members()),
+                f"the driver {f'has ended with {self.driver.poll()}' if ended else 'runs'}, and said last:\n{said}",
+            )
+        )
 
     def flow(self) -> None:
         """Wait until rows flow, and then for a moment by chance."""
@@ -203,10 +255,10 @@ class Campaign:
         begun = self.output.read()
         self.wait("the second driver", lambda: self.output.read() > begun + 4 * _FLOW_ROWS)
         stop_driver(first)
-        self.flow()
         # It may have yielded to the first one, which did not.
         if self.driver.poll() is not None:
             self.driver = self.launch()
+        self.flow()
 
     def _pause(self) -> None:
         sleeper = self._an_executor()
@@ -227,28 +279,32 @@ class Campaign:
         self.driver = self.launch()
 
     def check(self) -> dict[str, int]:
-        """Compare the output with what it has to be, once everything has come."""
+        """Compare the output with what it has to be, once everything has come. Raises StandsStill if rows are missing
+        only behind those that are there."""
         with self.feed.stopped():
             wanted = [
                 [f"{row}/{copy}" for row in rows for copy in range(realtime_driver.COPIES)] for rows in self.feed.rows
             ]
             count = sum(map(len, wanted))
-            with contextlib.suppress(AssertionError):
+            try:
                 self.wait("all rows", lambda: self.output.read() >= count)
-            found = self.output.keys
-            lost = sum(len(set(want) - set(have)) for want, have in zip(wanted, found, strict=True))
-            doubled = sum(len(have) - len(set(have)) for have in found)
-            is_ordered = all(want == have for want, have in zip(wanted, found, strict=True))
-        return {
-            "rows": count,
-            "lost": lost,
-            "doubled": doubled,
-            "out_of_order": int(not (is_ordered or lost or doubled)),
-        }
+            except StandsStill:
+                if all(want[: len(have)] == have for want, have in zip(wanted, self.output.keys, strict=True)):
+                    raise
+            return {"rows": count, **compared(wanted, self.output.keys)}
 
     def close(self) -> None:
         self.feed.end()
-        stop_driver(self.driver)
+        for driver in self.drivers:
+            stop_driver(driver)
+
+
+def compared(wanted: list[list[str]], found: list[list[str]]) -> dict[str, int]:
+    """The rows that are lost, doubled or out of order, in all partitions."""
+    lost = sum(len(set(want) - set(have)) for want, have in zip(wanted, found, strict=True))
+    doubled = sum(len(have) - len(set(have)) for have in found)
+    is_ordered = all(want == have for want, have in zip(wanted, found, strict=True))
+    return {"lost": lost, "doubled": doubled, "out_of_order": int(not (is_ordered or lost or doubled))}
 
 
 def main() -> int:
