@@ -86,7 +86,7 @@ def _adopt(options: argparse.Namespace) -> int:
         f" {adopted.topics} topics of {adopted.partitions} partitions"
     )
     if adopted.ends_consumer_protocol:
-        groups = f"; {adopted.consumer_groups} consumer groups go on so" if adopted.consumer_groups else ""
+        groups = f", consumer groups that go on: {adopted.consumer_groups}" if adopted.consumer_groups else ""
         print(f"a cluster serves no group.protocol=consumer yet: its consumers need group.protocol=classic{groups}")
     return 0
 

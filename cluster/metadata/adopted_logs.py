@@ -41,10 +41,7 @@ class ConsumerGroupsFound(NamedTuple):
 def batches_of(disk: Disk, path: str, partition: TopicPartition) -> Iterator[FoundBatch]:
     """The batches of a partition of the directory `path`, whose bytes are valid until the next one is asked for. Raises
     CannotAdopt at the first fault, OSError."""
-    files = log_files(disk, f"{path}/{partition}")
-    if not files.segments:
-        raise CannotAdopt(f"{partition} has no segment")
-    for segment in files.segments:
+    for segment in log_files(disk, f"{path}/{partition}").segments:
         with Source(disk, segment.log.path, wait=lambda: None) as source:
             for found in SegmentWalk(source, segment.base_offset):
                 if isinstance(found, FileProblem) or found.problems:

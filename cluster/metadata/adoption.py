@@ -108,8 +108,8 @@ def adopt(
 
 
 def topic_records(image: MetadataImage, *, node_id: int, directory_id: Uuid, leader_epoch: int) -> list[Message]:
-    """Records of all that a quorum must know of the topics, settings, users, rights, quotas and producer ids of a broker
-    that ran alone, in an order in which it can be replayed. `leader_epoch` is above every one in the logs."""
+    """Records of all that a quorum must know of the topics, settings, users, rights, quotas and producer ids of a
+    broker that ran alone, in an order in which it can be replayed. `leader_epoch` is above every one in the logs."""
     records: list[Message] = []
     if image.next_producer_id > 0:
         records.append(ProducerIdsRecord(node_id, -1, image.next_producer_id))
@@ -211,6 +211,8 @@ def _image(disk: Disk, path: str) -> MetadataImage:
     image = MetadataImage()
     for found in batches_of(disk, path, METADATA_PARTITION):
         _apply(image, bytes(found.data))
+    if not image.start_count:  # the first record of every broker that ran alone
+        raise CannotAdopt(f"{METADATA_PARTITION} has no record of a start")
     return image
 
 

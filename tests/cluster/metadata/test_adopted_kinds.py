@@ -1,4 +1,4 @@
-"""Every kind of record that a broker alone keeps is told to the quorum that adopts it, or known to have no place there."""
+"""Every kind of record of a broker alone is told to the quorum that adopts it, or known to have no place there."""
 
 from typing import Final, NamedTuple
 

@@ -228,11 +228,12 @@ async def test_consumer_groups_without_members_go_on_and_the_command_says_how(
     place: Place, capsys: pytest.CaptureFixture[str]
 ) -> None:
     await place.run_alone()
+    (place.data / "__consumer_offsets-7").mkdir()  # made, and never written to
     place.append("__consumer_offsets-0", *_records_of(_group(leaves=True)))
     assert place.adopt() == 0
     assert (
-        "a cluster serves no group.protocol=consumer yet: its consumers need group.protocol=classic;"
-        " 1 consumer groups go on so\n"
+        "a cluster serves no group.protocol=consumer yet: its consumers need group.protocol=classic,"
+        " consumer groups that go on: 1\n"
     ) in capsys.readouterr().out
 
 
@@ -260,6 +261,11 @@ def _records_of(group: RuledGroup) -> list[NewRecord]:
 
 def _start(*levels: alone.FeatureLevel) -> NewRecord:
     return NewRecord(encode_key(alone.StartKey()), encode_value(alone.StartRecord(1, levels), 0))
+
+
+def _emptied(place: Place) -> None:
+    (segment,) = (place.data / "__eosin_metadata-0").glob("*.log")
+    segment.write_bytes(b"")
 
 
 def _members(place: Place) -> None:
@@ -350,6 +356,7 @@ def _damaged(place: Place) -> None:
         (_without_metadata, "it has no __eosin_metadata-0: no broker that ran alone has left it"),
         (_unclean, "its last stop was not clean: start its broker once more, and stop it with SIGTERM"),
         (_damaged, "__eosin_metadata-0 is damaged: wrong checksum"),
+        (_emptied, "__eosin_metadata-0 has no record of a start"),
         (_members, "consumer groups have members, as g, and a cluster serves no group.protocol=consumer: start its"),
         (_torn_offsets, "__consumer_offsets-0 is damaged: "),
         (_unknown_level, "it is at level 1 of share.version, which no quorum can be told of"),
