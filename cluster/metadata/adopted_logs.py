@@ -1,4 +1,4 @@
-"""What adoption reads in the logs of a directory: their batches, and the consumer groups (KIP-848) that are in them.
+"""Logs of a directory as adoption reads them: their batches, and the consumer groups (KIP-848) that are in them.
 
 Always true: the directory was stopped cleanly, so a fault is a reason to refuse, and never something to repair.
 """

@@ -15,7 +15,7 @@ from kafka_releases import SECOND
 from kraft_node import QuorumController
 from real_clients import confluent
 from toolchains import skipped_without
-from waiting import wait_until
+from waiting import HANG_S
 from wire import unique
 
 from eosin.cli.__main__ import main
@@ -61,17 +61,11 @@ def read_in_group(address: str, topic: str, group: str, count: int, *, protocol:
         }
     )
     member.subscribe([topic])
-    found: list[bytes] = []
-    wait_until(lambda: (found.extend(_values(member, count - len(found))), len(found) == count)[1], "records lack")
+    found = member.consume(count, HANG_S)
+    assert not [each.error() for each in found if each.error()]
     member.commit(asynchronous=False)
     member.close()
-    return found
-
-
-def _values(member: Consumer, count: int) -> list[bytes]:
-    messages = member.consume(count, 0.5)
-    assert not [message.error() for message in messages if message.error()]
-    return [message.value() or b"" for message in messages]
+    return [each.value() or b"" for each in found]
 
 
 def described(address: str, transactional_id: str) -> DescribedTransaction:
