@@ -101,6 +101,17 @@ def range_of(name: str, config: BrokerConfig) -> tuple[int, int]:
             return config.group_consumer_min_assignment_interval_ms, config.group_consumer_max_assignment_interval_ms
 
 
+def check_ranges(config: BrokerConfig) -> None:
+    """Raises `SettingError` if no value at all lies within the range for a setting of consumer groups."""
+    for name in _FIELDS:
+        lowest, highest = range_of(name, config)
+        if lowest > highest:
+            rest = name.removeprefix("consumer.")
+            raise SettingError(
+                f"group.consumer.min.{rest} ({lowest}) must not be above group.consumer.max.{rest} ({highest})"
+            )
+
+
 def check_group_config(name: str, text: str, config: BrokerConfig) -> None:
     """Raises `SettingError` if a group cannot have this setting, or not with this value."""
     setting = GROUP_CONFIGS.get(name)

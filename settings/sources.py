@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from eosin.protocol.properties import parse_properties
 from eosin.settings.broker import BROKER_SETTINGS, STANDARD_AUTHORIZER, BrokerConfig
 from eosin.settings.connections import CONNECTIONS_PER_LISTENER
+from eosin.settings.groups import check_ranges
 from eosin.settings.http import HTTP, check_http
 from eosin.settings.kafka_keys import is_unused
 from eosin.settings.listeners import (
@@ -311,6 +312,7 @@ def _check(config: BrokerConfig) -> None:
             f"group.min.session.timeout.ms ({config.group_min_session_timeout_ms}) must not be above"
             f" group.max.session.timeout.ms ({config.group_max_session_timeout_ms})"
         )
+    check_ranges(config)
     if config.transaction_two_phase_commit_enable and config.eosin_transaction_version < 2:
         raise SettingError(
             "transaction.two.phase.commit.enable needs eosin.transaction.version 2: below, a prepared transaction"

@@ -12,11 +12,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from eosin.cluster.metadata.adopted_logs import CannotAdopt, batches_of, consumer_groups_of
 from eosin.cluster.metadata.image import ALL_BROKERS, MetadataImage
 from eosin.cluster.quorum import bootstrap
 from eosin.cluster.quorum.rules.errors import QuorumUnreadable
 from eosin.model.cluster import METADATA_PARTITION
-from eosin.model.credentials import SECRET_SETTING, secret_text
+from eosin.model.credentials import SECRET_SETTING, Credentials, secret_text
+from eosin.model.features import GROUP_VERSION, SUPPORTED_JOINED
+from eosin.model.quota_table import QuotaTable
 from eosin.protocol.names import TopicPartition, Uuid, is_usable_uuid, uuid_from_text, uuid_text
 from eosin.protocol.records.batch import CorruptRecords, iter_records
 from eosin.protocol.records.internal import decode_key, decode_value
@@ -24,7 +27,10 @@ from eosin.protocol.schemas.records import cluster_metadata
 from eosin.protocol.schemas.records.cluster_metadata import AclRecord
 from eosin.protocol.schemas.records.metadata import (
     AccessControlEntryRecord,
+    ClientQuotaRecord,
     ConfigRecord,
+    EntityData,
+    FeatureLevelRecord,
     PartitionRecord,
     ProducerIdsRecord,
     TopicRecord,
@@ -34,14 +40,10 @@ from eosin.protocol.types import DecodeError, Message
 from eosin.runtime.chance import Chance
 from eosin.storage.disk.checkpoint_formats import MalformedCheckpoint
 from eosin.storage.disk.data_directory import KRAFT_METADATA, give_to_quorum
-from eosin.storage.disk.interfaces import Disk, UnusableDirectory
+from eosin.storage.disk.interfaces import Disk
 from eosin.storage.disk.meta_properties import FILE_NAME as META_PROPERTIES
 from eosin.storage.disk.meta_properties import DirectoryKind, MetaProperties
 from eosin.storage.inspection.directory import Directory, lock, read_directory
-from eosin.storage.inspection.segment_files import log_files
-from eosin.storage.inspection.segment_walk import SegmentWalk
-from eosin.storage.inspection.source import Source
-from eosin.storage.inspection.values import FileProblem
 from eosin.storage.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
 from eosin.storage.log.leader_epochs import LeaderEpochs
 
@@ -49,15 +51,18 @@ _TOPIC_CONFIG: Final = 2
 _BROKER_CONFIG: Final = 4
 _GROUP_CONFIG: Final = 32
 _VALUES: Final = {kind.key.struct: kind.value.struct for kind in cluster_metadata.KINDS}
-_OURS: Final = (TopicRecord, PartitionRecord, ConfigRecord, ProducerIdsRecord, AccessControlEntryRecord)
-"""Records that an earlier run may have put into the checkpoint."""
+_OURS: Final = (
+    TopicRecord,
+    PartitionRecord,
+    ConfigRecord,
+    ProducerIdsRecord,
+    AccessControlEntryRecord,
+    ClientQuotaRecord,
+)
+"""Records that an earlier run may have put into the checkpoint, and Apache Kafka's tool never does."""
 _ALONE_ONLY: Final = "delete.retention.ms"
 """A broker that runs alone keeps little of what compaction of internal topics drops; a replica that was away may need
 more (cluster.md 4.1)."""
-
-
-class CannotAdopt(UnusableDirectory):
-    """The directory, or the quorum, is not such that the one can become the other's; nothing was written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +71,10 @@ class Adopted:
 
     topics: int
     partitions: int
+    consumer_groups: int
+    """Number of those of KIP-848, none of which has members."""
+    ends_consumer_protocol: bool
+    """True if the directory has served `group.protocol=consumer`, which a quorum with brokers of Eosin does not."""
 
 
 def adopt(
@@ -78,6 +87,7 @@ def adopt(
         directory = _own(disk, path, node_id=node_id, cluster_id=cluster_id)
         kept = _bootstrap_of(disk, controller, node_id=node_id, cluster_id=cluster_id)
         image = _image(disk, path)
+        groups = _groups_that_go_on(disk, directory, image)
         directory_id = directory.properties.directory_id or uuid_text(chance.uuid())
         records = topic_records(
             image,
@@ -87,14 +97,19 @@ def adopt(
         )
         disk.write_atomic(f"{controller}/{bootstrap.FILE_NAME}", bootstrap.snapshot([*kept, *records], now_ms=now_ms))
         give_to_quorum(disk, path, directory_id=directory_id, chance=chance)
-        return Adopted(len(image.topics), image.partition_count)
+        return Adopted(
+            len(image.topics),
+            image.partition_count,
+            consumer_groups=groups,
+            ends_consumer_protocol=bool(groups or image.levels.get(GROUP_VERSION)),
+        )
     finally:
         held.release()
 
 
 def topic_records(image: MetadataImage, *, node_id: int, directory_id: Uuid, leader_epoch: int) -> list[Message]:
-    """Records of all that a quorum must know of the topics, settings, users, rights and producer ids of a broker that
-    ran alone, in an order in which it can be replayed. `leader_epoch` is above every one in the logs."""
+    """Records of all that a quorum must know of the topics, settings, users, rights, quotas and producer ids of a
+    broker that ran alone, in an order in which it can be replayed. `leader_epoch` is above every one in the logs."""
     records: list[Message] = []
     if image.next_producer_id > 0:
         records.append(ProducerIdsRecord(node_id, -1, image.next_producer_id))
@@ -105,14 +120,8 @@ def topic_records(image: MetadataImage, *, node_id: int, directory_id: Uuid, lea
         records += _configs(_GROUP_CONFIG, group_id, image.group_configs(group_id))
     if image.credentials.secret is not None:  # else users who were never there would get other salts from now on
         records += _configs(_BROKER_CONFIG, "", {SECRET_SETTING: secret_text(image.credentials.secret)})
-    for user in image.credentials.users():
-        records += [
-            UserScramCredentialRecord(
-                user, mechanism, stored.salt, stored.stored_key, stored.server_key, stored.iterations
-            )
-            for mechanism, stored in image.credentials.of(user).items()
-        ]
     records += [AccessControlEntryRecord(acl_id, *fields_of(acl)) for acl_id, acl in image.acls.items()]
+    records += _quotas(image.quotas)
     here = (node_id,)
     for topic in image.topics.values():
         records.append(TopicRecord(topic.name, topic.topic_id))
@@ -134,7 +143,8 @@ def topic_records(image: MetadataImage, *, node_id: int, directory_id: Uuid, lea
             )
             for partition in range(topic.partitions)
         ]
-    return records
+    # Last: users before any record of ours are of Apache Kafka's tool, and stay when adoption is done again.
+    return [*records, *_users(image.credentials)]
 
 
 def fields_of(acl: AclRecord) -> tuple[int, str, int, str, str, int, int]:
@@ -152,6 +162,20 @@ def fields_of(acl: AclRecord) -> tuple[int, str, int, str, str, int, int]:
 
 def _configs(kind: int, name: str, configs: Mapping[str, str]) -> Iterator[ConfigRecord]:
     return (ConfigRecord(kind, name, each, value) for each, value in configs.items())
+
+
+def _quotas(quotas: QuotaTable) -> Iterator[ClientQuotaRecord]:
+    for entity, values in quotas:
+        of = tuple(EntityData(*part) for part in entity)
+        yield from (ClientQuotaRecord(of, key, value) for key, value in values.items())
+
+
+def _users(credentials: Credentials) -> Iterator[UserScramCredentialRecord]:
+    for user in credentials.users():
+        for mechanism, stored in credentials.of(user).items():
+            yield UserScramCredentialRecord(
+                user, mechanism, stored.salt, stored.stored_key, stored.server_key, stored.iterations
+            )
 
 
 # The directory -------------------------------------------------------------------------------------------------------
@@ -185,17 +209,10 @@ def _own(disk: Disk, path: str, *, node_id: int, cluster_id: str) -> Directory:
 def _image(disk: Disk, path: str) -> MetadataImage:
     """The metadata of a directory that was stopped cleanly."""
     image = MetadataImage()
-    folder = f"{path}/{METADATA_PARTITION}"
-    files = log_files(disk, folder)
-    if not files.segments:
-        raise CannotAdopt(f"{METADATA_PARTITION} has no segment")
-    for segment in files.segments:
-        with Source(disk, segment.log.path, wait=lambda: None) as source:
-            for found in SegmentWalk(source, segment.base_offset):
-                if isinstance(found, FileProblem) or found.problems:
-                    first = found if isinstance(found, FileProblem) else found.problems[0]
-                    raise CannotAdopt(f"{METADATA_PARTITION} is damaged: {first.reason}")
-                _apply(image, bytes(found.data))
+    for found in batches_of(disk, path, METADATA_PARTITION):
+        _apply(image, bytes(found.data))
+    if not image.start_count:  # the first record of every broker that ran alone
+        raise CannotAdopt(f"{METADATA_PARTITION} has no record of a start")
     return image
 
 
@@ -208,6 +225,21 @@ def _apply(image: MetadataImage, batch: bytes) -> None:
             image.apply(key, None if record.value is None else decode_value(_VALUES[type(key)], record.value))
     except (CorruptRecords, DecodeError) as error:
         raise CannotAdopt(f"{METADATA_PARTITION} cannot be read: {error}") from error
+
+
+def _groups_that_go_on(disk: Disk, directory: Directory, image: MetadataImage) -> int:
+    """The number of consumer groups, which go on as groups with offsets. Raises CannotAdopt where one would be torn
+    apart: brokers of a quorum serve no members of consumer groups yet (consumer-groups.md 14)."""
+    if unknown := next((name for name, level in image.levels.items() if level and name != GROUP_VERSION), None):
+        raise CannotAdopt(f"it is at level {image.levels[unknown]} of {unknown}, which no quorum can be told of")
+    found = consumer_groups_of(disk, directory)
+    if found.with_members:
+        raise CannotAdopt(
+            f"consumer groups have members, as {', '.join(found.with_members)}, and a cluster serves no"
+            " group.protocol=consumer: start its broker once more, let them leave or go on with"
+            " group.protocol=classic, and stop it"
+        )
+    return found.number
 
 
 def _next_leader_epoch(disk: Disk, directory: Directory, image: MetadataImage) -> int:
@@ -261,12 +293,28 @@ def _bootstrap_of(disk: Disk, controller: str, *, node_id: int, cluster_id: str)
         raise CannotAdopt(
             f"the controller in {controller} is not the only voter: format it with --standalone, and add others later"
         )
+    _refuse_levels(controller, records)
     return list(_without_earlier(records, node_id))
 
 
+def _refuse_levels(controller: str, records: list[Message]) -> None:
+    """Levels that would shut the broker out of its own cluster, with the directory given away."""
+    for record in records:
+        if isinstance(record, FeatureLevelRecord):
+            low, high = SUPPORTED_JOINED.get(record.name, (0, 0))
+            if record.feature_level and not low <= record.feature_level <= high:
+                raise CannotAdopt(
+                    f"the controller in {controller} begins with {record.name} {record.feature_level}, and brokers of"
+                    f" Eosin join at {low} to {high}: format it anew as docs/cluster.md shows"
+                )
+
+
 def _without_earlier(records: list[Message], node_id: int) -> Iterator[Message]:
+    is_behind_ours = False
     for record in records:
         if isinstance(record, PartitionRecord) and record.replicas != (node_id,):
             raise CannotAdopt("another broker's topics are in the quorum already")
-        if not isinstance(record, _OURS):
+        is_behind_ours = is_behind_ours or isinstance(record, _OURS)
+        # A user of an earlier run may have been deleted since: it must not come back with its old password.
+        if not isinstance(record, _OURS) and not (is_behind_ours and isinstance(record, UserScramCredentialRecord)):
             yield record

@@ -9,11 +9,13 @@ import pytest
 from broker_process import BrokerProcess
 from cluster_topics import ClusterTopics
 from committing import read_all
+from confluent_kafka import Consumer
 from joined_broker import JoinedBroker
 from kafka_releases import SECOND
 from kraft_node import QuorumController
 from real_clients import confluent
 from toolchains import skipped_without
+from waiting import HANG_S
 from wire import unique
 
 from eosin.cli.__main__ import main
@@ -46,6 +48,26 @@ def transact(address: str, topic: str, transactional_id: str, values: list[bytes
     producer.commit()
 
 
+def read_in_group(address: str, topic: str, group: str, count: int, *, protocol: str) -> list[bytes]:
+    """The next records for a group, committed. The member leaves."""
+    member = Consumer(
+        {
+            "bootstrap.servers": address,
+            "group.id": group,
+            "group.protocol": protocol,
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "log_level": 0,
+        }
+    )
+    member.subscribe([topic])
+    found = member.consume(count, HANG_S)
+    assert not [each.error() for each in found if each.error()]
+    member.commit(asynchronous=False)
+    member.close()
+    return [each.value() or b"" for each in found]
+
+
 def described(address: str, transactional_id: str) -> DescribedTransaction:
     async def ask() -> DescribedTransaction:
         async with Client(address) as client:
@@ -65,6 +87,9 @@ def test_records_that_a_broker_has_committed_alone_are_its_clusters(
         admin.create_topic(topic, 2, {"retention.ms": "123456789"})
         admin.close()
         transact(alone.address, topic, transactional_id, before, group=group)
+        assert read_in_group(alone.address, topic, f"{group}-848", 20, protocol="consumer") == before[:20]
+        limit = ["quotas", "set", "--bootstrap-server", alone.address, "--user", "a", "producer_byte_rate=1048576"]
+        assert main(limit) == 0
         left = described(alone.address, transactional_id)
         assert alone.stop() == 0
     cluster_id = dict(row.split("=", 1) for row in (data / "meta.properties").read_text().splitlines())["cluster.id"]
@@ -72,12 +97,17 @@ def test_records_that_a_broker_has_committed_alone_are_its_clusters(
     command = ["format", "--cluster-id", cluster_id, "--node-id", "1", "--data-dir", str(data)]
     command += ["--adopt", str(controller.folder / "data")]
     assert main(command) == 0
-    assert "its controller begins with 3 topics of 10 partitions" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "its controller begins with 3 topics of 10 partitions" in said
+    assert "its consumers need group.protocol=classic, consumer groups that go on: 1" in said
     first = JoinedBroker(data, controller, node_id=1, durability="fsync")
     second = JoinedBroker(tmp_path / "second", controller, node_id=2, durability="fsync")
     with controller, first, second:
         assert ClusterTopics(first.address).settings(topic)["retention.ms"] == "123456789"
         assert read_all(first.address, topic, len(before)) == before
+        assert read_in_group(first.address, topic, f"{group}-848", 30, protocol="classic") == before[20:]
+        assert main(["quotas", "list", "--bootstrap-server", first.address]) == 0
+        assert "producer_byte_rate=1048576" in capsys.readouterr().out
         # This broker's settings say four partitions of each internal topic; the topics decide.
         assert described(first.address, transactional_id).producer_id == left.producer_id
         consumer = confluent.CLIENT.consumer(first.address, group=group)

@@ -84,6 +84,15 @@ def test_two_phase_commit_without_the_second_transaction_protocol_is_refused(lev
     assert load_config(assignments=settings[:1]).config.transaction_two_phase_commit_enable
 
 
+@pytest.mark.parametrize("name", ["session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms"])
+def test_a_range_of_consumer_groups_without_a_value_in_it_is_refused_with_both_keys(name: str) -> None:
+    lowest, highest = f"group.consumer.min.{name}", f"group.consumer.max.{name}"
+    with pytest.raises(SettingError) as refused:
+        load_config(assignments=[f"{lowest}=50001", f"{highest}=50000"])
+    assert str(refused.value) == f"{lowest} (50001) must not be above {highest} (50000)"
+    assert load_config(assignments=[f"{lowest}=50000", f"{highest}=50000"]).config.value(lowest) == 50_000
+
+
 def test_memory_beside_a_data_directory_is_refused() -> None:
     with pytest.raises(SettingError, match="memory writes nothing"):
         load_config(flags={"log.dirs": "somewhere", "eosin.durability": "memory"})

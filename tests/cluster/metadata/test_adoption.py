@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from consumer_group import RuledGroup
 from quorum_log import snapshot_of
 
 from eosin.cli.__main__ import main
@@ -12,16 +13,24 @@ from eosin.cluster.metadata.embedded_cluster import EmbeddedCluster
 from eosin.cluster.quorum import bootstrap
 from eosin.model.acls import Acl
 from eosin.model.cluster import ConfigChange
+from eosin.model.credentials import CredentialChange, StoredCredential
+from eosin.model.quota_table import QuotaChange
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import uuid_from_text
+from eosin.protocol.records.batch import NewRecord, build_batch
+from eosin.protocol.records.internal import encode_key, encode_value
+from eosin.protocol.schemas.records import cluster_metadata as alone
 from eosin.protocol.schemas.records import quorum
 from eosin.protocol.schemas.records.metadata import (
     AccessControlEntryRecord,
+    ClientQuotaRecord,
     ConfigRecord,
+    EntityData,
     FeatureLevelRecord,
     PartitionRecord,
     ProducerIdsRecord,
     TopicRecord,
+    UserScramCredentialRecord,
 )
 from eosin.protocol.types import Message
 from eosin.runtime.chance import SeededChance
@@ -56,7 +65,7 @@ class Place:
         text = f"version=1\ncluster.id={cluster_id}\nnode.id={node_id}\ndirectory.id=CkwYLhtkTpCOl2gHYR9TWA\n"
         (folder / "meta.properties").write_text(text)
 
-    async def run_alone(self, *, clean: bool = True, topics: int = 1) -> None:
+    async def run_alone(self, *, clean: bool = True, topics: int = 1, users: tuple[CredentialChange, ...] = ()) -> None:
         clock, chance = SystemClock(), SeededChance(1)
         logs = LogManager(
             SystemDisk(),
@@ -83,7 +92,16 @@ class Place:
         await cluster.alter_group_configs("g", [ConfigChange("consumer.session.timeout.ms", "50000")])
         await cluster.keep_secret(b"\xaa\xbb")
         await cluster.acl_entries(clock).create([Acl(2, "orders-0", 3, "User:a", "*", 3, 3)])
+        await cluster.alter_quotas([QuotaChange((("user", "a"),), "producer_byte_rate", 1024.0)])
+        await cluster.alter_credentials(lambda held: users)
         await logs.close(clean=clean)
+
+    def append(self, partition: str, *records: NewRecord) -> None:
+        """Put a batch behind all that is in a partition."""
+        folder = self.data / partition
+        folder.mkdir(exist_ok=True)
+        with (folder / f"{0:020}.log").open("ab") as file:
+            file.write(build_batch(records, timestamp=1, base_offset=1000))
 
     def adopt(self, *, node_id: int = 1, cluster_id: str = CLUSTER) -> int:
         words = ["format", "--cluster-id", cluster_id, "--node-id", str(node_id), "--data-dir", str(self.data)]
@@ -121,6 +139,7 @@ async def test_the_controller_begins_with_the_topics_settings_and_producer_ids(p
     assert ConfigRecord(4, "", "eosin.scram.secret", "aabb") in found, "who was never there keeps its salt"
     (acl,) = (each for each in found if isinstance(each, AccessControlEntryRecord))
     assert acl == AccessControlEntryRecord(acl.id, 2, "orders-0", 3, "User:a", "*", 3, 3)
+    assert ClientQuotaRecord((EntityData("user", "a"),), "producer_byte_rate", 1024.0) in found
     assert ConfigRecord(2, "orders-0", "retention.ms", "1000") in found
     assert not [each for each in found if isinstance(each, ConfigRecord) and each.name == "delete.retention.ms"]
     ids = {each.name: each.topic_id for each in found if isinstance(each, TopicRecord)}
@@ -180,6 +199,92 @@ async def test_an_adoption_that_stopped_early_is_done_again(place: Place, monkey
         await place.run_alone()
     assert place.adopt() == 0
     assert place.records == interrupted
+
+
+async def test_a_user_who_was_deleted_after_an_adoption_that_stopped_early_does_not_come_back(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = SystemDisk.write_atomic
+
+    def full(self: SystemDisk, path: str, data: bytes, *, durable: bool = True) -> None:
+        if path.endswith("/meta.properties"):
+            raise OSError(28, "No space left on device")
+        whole(self, path, data, durable=durable)
+
+    by_tool = UserScramCredentialRecord("of-the-tool", 1, b"salt", b"stored", b"server", 4096)
+    (place.controller / bootstrap.FILE_NAME).write_bytes(snapshot_of((*LEVELS, by_tool)))
+    stored = StoredCredential(b"salt", b"stored", b"server", 4096)
+    await place.run_alone(users=(CredentialChange("stays", 1, stored), CredentialChange("leaves", 1, stored)))
+    with monkeypatch.context() as patched:
+        patched.setattr(SystemDisk, "write_atomic", full)
+        assert place.adopt() == 2
+    await place.run_alone(topics=0, users=(CredentialChange("leaves", 1, None),))
+    assert place.adopt() == 0
+    users = [each.name for each in place.records if isinstance(each, UserScramCredentialRecord)]
+    assert users == ["of-the-tool", "stays"]
+
+
+async def test_consumer_groups_without_members_go_on_and_the_command_says_how(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await place.run_alone()
+    (place.data / "__consumer_offsets-7").mkdir()  # made, and never written to
+    place.append("__consumer_offsets-0", *_records_of(_group(leaves=True)))
+    assert place.adopt() == 0
+    assert (
+        "a cluster serves no group.protocol=consumer yet: its consumers need group.protocol=classic,"
+        " consumer groups that go on: 1\n"
+    ) in capsys.readouterr().out
+
+
+async def test_a_directory_at_level_1_of_group_version_is_adopted_with_a_word_about_consumers(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await place.run_alone()
+    level = alone.FeatureLevel("group.version", 1)
+    place.append("__eosin_metadata-0", _start(level))
+    assert place.adopt() == 0
+    assert capsys.readouterr().out.endswith("its consumers need group.protocol=classic\n")
+
+
+def _group(*, leaves: bool) -> RuledGroup:
+    group = RuledGroup(orders=1)
+    group.join("m")
+    if leaves:
+        group.heartbeat("m", -1)
+    return group
+
+
+def _records_of(group: RuledGroup) -> list[NewRecord]:
+    return [NewRecord(each.key, each.value) for each in group.log.values()]
+
+
+def _start(*levels: alone.FeatureLevel) -> NewRecord:
+    return NewRecord(encode_key(alone.StartKey()), encode_value(alone.StartRecord(1, levels), 0))
+
+
+def _emptied(place: Place) -> None:
+    (segment,) = (place.data / "__eosin_metadata-0").glob("*.log")
+    segment.write_bytes(b"")
+
+
+def _members(place: Place) -> None:
+    place.append("__consumer_offsets-0", *_records_of(_group(leaves=False)))
+
+
+def _torn_offsets(place: Place) -> None:
+    _members(place)
+    file = place.data / "__consumer_offsets-0" / f"{0:020}.log"
+    file.write_bytes(file.read_bytes()[:-1])
+
+
+def _unknown_level(place: Place) -> None:
+    place.append("__eosin_metadata-0", _start(alone.FeatureLevel("share.version", 1)))
+
+
+def _group_version(place: Place) -> None:
+    levels = (*LEVELS, FeatureLevelRecord("group.version", 1))
+    (place.controller / bootstrap.FILE_NAME).write_bytes(snapshot_of(levels))
 
 
 def _foreign_controller(place: Place) -> None:
@@ -251,6 +356,11 @@ def _damaged(place: Place) -> None:
         (_without_metadata, "it has no __eosin_metadata-0: no broker that ran alone has left it"),
         (_unclean, "its last stop was not clean: start its broker once more, and stop it with SIGTERM"),
         (_damaged, "__eosin_metadata-0 is damaged: wrong checksum"),
+        (_emptied, "__eosin_metadata-0 has no record of a start"),
+        (_members, "consumer groups have members, as g, and a cluster serves no group.protocol=consumer: start its"),
+        (_torn_offsets, "__consumer_offsets-0 is damaged: "),
+        (_unknown_level, "it is at level 1 of share.version, which no quorum can be told of"),
+        (_group_version, "begins with group.version 1, and brokers of Eosin join at 0 to 0: format it anew as docs/"),
     ],
 )
 async def test_a_directory_that_cannot_be_adopted_is_refused_in_one_sentence_and_left_alone(
