@@ -33,12 +33,13 @@ class LateCommit(NamedTuple):
     """The end that a late commit has made in one partition."""
 
     partition: PartitionName
-    producer_id: int
+    producer_id: int | None
+    """None if its transactional id was forgotten."""
     ordinal: int
     """The number of its marker among those of the producer in the partition, from 1."""
 
 
-def late_commits(events: Sequence[Occurrence], producer_id_of: Callable[[str], int]) -> list[LateCommit]:
+def late_commits(events: Sequence[Occurrence], producer_id_of: Callable[[str], int | None]) -> list[LateCommit]:
     """The late commits in a history, by partition. `producer_id_of` knows the producer id of a transactional id."""
     waiting: dict[int, str] = {}
     """The transactional ids of requests that may still be executed."""
