@@ -80,6 +80,11 @@ EXPECTED: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
             f" committed; {_REBUILD}",
             kafkajs=_UNVERIFIED,
         ),
+        "topic-recreated": _all(
+            _AGAIN,
+            franz_go="close the client, or purge the topic: it never takes another id for a topic",
+            kafkajs=_UNVERIFIED,
+        ),
         "lost-commit-answer": _all(_AGAIN, kafkajs=_UNVERIFIED, franz_go=_UNVERIFIED),
         "zombie-member": _all(
             _ABORT,
