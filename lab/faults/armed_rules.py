@@ -138,7 +138,9 @@ class ArmedRules:
         for each in self._rules.values():
             each.end(error)
         for task in self._tasks:
-            task.cancel()
+            if is_waited_for(task):
+                task.cancel()
+        self._tasks.clear()
         self._kept.clear()
         self._answers.clear()
 

@@ -44,7 +44,7 @@ def late_commits(events: Sequence[Occurrence], producer_id_of: Callable[[str], i
     waiting: dict[int, str] = {}
     """The transactional ids of requests that may still be executed."""
     known: set[str] = set()
-    """Those that clients have ended transactions of: the lab's own instances ask in no request."""
+    """The ids whose transactions clients have ended: the lab's own instances ask in no request."""
     late: dict[tuple[str, PartitionName], None] = {}
     markers: Counter[tuple[str, PartitionName]] = Counter()
     found = []

@@ -78,9 +78,9 @@ class Scored(msgspec.Struct, frozen=True, omit_defaults=True):
     exits: int = 0
     """The exits of the application that nobody had asked for."""
     forgiven: tuple[str, ...] = ()
-    """What is broken, and is no fault of the application."""
+    """Kinds of findings that are no fault of the application."""
     notes: tuple[str, ...] = ()
-    """What the scenario has seen."""
+    """The first line of each note of its run."""
 
 
 class Score(msgspec.Struct, frozen=True):

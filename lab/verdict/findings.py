@@ -47,7 +47,7 @@ class Verdict(msgspec.Struct, frozen=True):
     is_moving: bool = False
     """True if somebody wrote meanwhile: the findings may be about what was under way."""
     forgiven: tuple[Finding, ...] = ()
-    """What is broken as well, and is no fault of the application."""
+    """Further findings, which are no fault of the application."""
 
     @property
     def is_exactly_once(self) -> bool:

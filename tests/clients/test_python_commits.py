@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 from kafka import KafkaProducer
 from kafka.errors import OutOfOrderSequenceNumberError, UnknownProducerIdError
+from waiting import HANG_S
 
 from eosin.lab.broker import Broker
 from eosin.lab.lab_thread import end_idle_threads
@@ -35,7 +36,7 @@ def test_a_commit_returns_although_its_record_was_refused_and_nothing_is_committ
             sent = producer.send("orders", b"one book", partition=0)
             producer.commit_transaction()
         with pytest.raises(raised):
-            sent.get(timeout=10)
+            sent.get(timeout=HANG_S)
         producer.close()
         assert eosin.topic("orders").values() == []
         assert eosin.history.requests("EndTxn") == []

@@ -30,8 +30,8 @@ _PROVED = """\
 
 `make proof-lab` takes a copier of each client through every incident: a right one, and one with the mistake that the
 incident is for (`tests/support/lab_copier.py` has them by name). In the table stand the ends of both: of the right one
-`pass`, of the other one the failure; `-` is not run yet; *forgiven* is what a late commit does under TV1. Last run:
-{date} with {clients}.
+`pass`, of the other one the failure, of five runs at most; `-` is not run yet; *forgiven* is what a late commit does
+under TV1. Last run: {date} with {clients}.
 """
 
 

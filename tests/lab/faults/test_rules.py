@@ -34,7 +34,12 @@ def test_what_waits_in_the_event_loop_that_a_crash_has_left_is_forgotten() -> No
     held = every.arm({"match": {"api": "EndTxn"}, "do": {"action": "hold"}})
     loop = asyncio.new_event_loop()
     waits = [loop.create_task(every.pause(60_000)), loop.create_task(held.hold())]
-    loop.run_until_complete(turns())
+
+    async def spawned() -> None:
+        waits.append(every.spawn(asyncio.sleep(60)))
+        await turns()
+
+    loop.run_until_complete(spawned())
     for each in waits:
         each._log_destroy_pending = False  # type: ignore[attr-defined]  # a crash leaves them as they are
     loop.close()
