@@ -100,7 +100,7 @@ def run_at(
     kinds = _kinds(verdict, expectation, is_well=is_well, is_dead=app.is_dead)
     title = FAIL if kinds else SKIPPED if skipped else NOT_EXERCISED if excuse else PASS
     seconds = (clock.elapsed_ms() - began_ms) / 1000
-    clients = tuple(dict.fromkeys(each.software for each in eosin.history.connections() if each.software))
+    use = wire_use_of(events)
     result = Result(
         REFERENCE if scenario is None else scenario.name,
         title,
@@ -111,12 +111,12 @@ def run_at(
         (*expectation.notes, *((WHY,) if late else ()), *(f"forgiven: {each}" for each in verdict.forgiven)),
         app.exits,
         rules,
-        clients,
+        use.clients,
         "" if scenario is None or not kinds else scenario.parts.get("Cure", ""),
-        () if scenario is None or not kinds else rows_for(scenario.name, clients),
+        () if scenario is None or not kinds else rows_for(scenario.name, use.clients),
         tuple(eosin.history.transcript()[-LINES:]) if kinds else (),
         app.last_lines if kinds else (),
-        wire_use_of(events),
+        use,
         conduct_of(events, starts=app.starts, exits=len(app.exits)),
         forgiven=tuple(dict.fromkeys(each.kind for each in verdict.forgiven)),
         fences_per_minute=round(60 * sum(each.code in FENCES for each in events) / seconds, 1) if seconds else 0.0,

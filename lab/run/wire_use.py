@@ -8,6 +8,7 @@ import msgspec
 from eosin.lab.history.occurrences import ANSWERED, ASKED, Occurrence
 from eosin.lab.history.reading import requests_in
 from eosin.lab.history.requests import FIRST_OF_TV2, IN_A_SESSION, READ_COMMITTED, READ_UNCOMMITTED
+from eosin.lab.scenarios.scenario import OWN
 
 WENT_ON: Final = "went on"
 ABORTED: Final = "aborted"
@@ -42,11 +43,13 @@ class WireUse(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def wire_use_of(events: Iterable[Occurrence]) -> WireUse:
-    """The requests in a history, summed up."""
+    """The requests in a history, summed up, but for those of the lab's own clients."""
     clients: dict[str, None] = {}
     apis: dict[str, set[int]] = {}
     ways: set[str] = set()
     for each in events:
+        if each.link is not None and each.link.client_id.startswith(OWN):
+            continue
         if each.link is not None and each.link.software:
             clients[each.link.software] = None
         if each.what == ASKED:
