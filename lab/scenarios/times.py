@@ -101,9 +101,9 @@ def slow_broker(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
             fired(held, "Produce")
             eosin.disk.slow("sync", _SYNC_MS)
             held.release()
-        fired(rule, "Produce")
         app.goes_on(_SLOW_S)
         eosin.disk.heal()
+        fired(rule, "Produce")
         app.feed()
         app.catches_up()
     return None
