@@ -26,6 +26,8 @@ EXPLANATIONS: Final[Mapping[tuple[str, str], str]] = {
     ),
     ("java-4", "unstable-offsets"): _BUSY,
     ("kafkajs", "clock-jump"): _BUSY,
+    ("confluent-kafka", "unstable-offsets"): _BUSY,
+    ("java-2.7", "unstable-offsets"): _BUSY,
     ("eosin", "transaction-timeout"): (
         "The machine was busy with other work: the feed took longer than the client waits for an answer. The incident "
         "feeds one record since then."
