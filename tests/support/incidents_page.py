@@ -55,8 +55,7 @@ def _proved() -> Iterable[str]:
         yield "\n" + _PROVED.format(date=line["date"], clients=f"{clients} and Eosin's own")
         yield from table(line)
         if excused := line.get("excused"):
-            yield "\nOtherwise than they should, and as their clients have it:\n"
-            yield from (f"- {each}" for each in excused)
+            yield f"\nOtherwise than they should, as their clients have it: {'; '.join(excused)}."
 
 
 def _sections() -> Iterable[str]:
