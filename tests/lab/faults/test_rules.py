@@ -36,7 +36,7 @@ def test_what_waits_in_the_event_loop_that_a_crash_has_left_is_forgotten() -> No
     waits = [loop.create_task(every.pause(60_000)), loop.create_task(held.hold())]
 
     async def spawned() -> None:
-        waits.append(every.spawn(asyncio.sleep(60)))
+        waits.append(every.spawn(held.hold()))
         await turns()
 
     loop.run_until_complete(spawned())
