@@ -79,6 +79,10 @@ class SystemClock:
     def start_deadline(self, delay_ms: float, callback: Callable[[], None]) -> Deadline:
         return self._running_time.start(delay_ms, callback)
 
+    def change_loop(self) -> None:
+        """Another event loop runs the timers from now on; the old one has taken its deadlines with it."""
+        self._running_time = RunningTime(self)
+
     async def sleep(self, delay_ms: float, *, periodic: bool = False) -> None:
         await asyncio.sleep(delay_ms / 1000)
 

@@ -131,6 +131,8 @@ class LabClock:
         """Drop all timers: the event loop that they were started in is gone."""
         self.line.forget()
         self.session_line.forget()
+        if isinstance(self._real, SystemClock):
+            self._real.change_loop()
 
     def _flow(self, rate: float, session_rate: float) -> None:
         self.line.flow(rate)

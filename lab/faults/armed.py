@@ -64,7 +64,7 @@ class ArmedRule:
         self.counting.fire(key, client_id)
         waiting, self._waiting = self._waiting, []
         for each in waiting:
-            if not each.done():
+            if is_waited_for(each):
                 each.set_result(None)
 
     async def wait_fired(self, count: int, wait_ms: float) -> int:
@@ -102,7 +102,7 @@ class ArmedRule:
         """Let go on what it holds, now and in future."""
         self.is_released = True
         for future in self._held:
-            if not future.done():
+            if is_waited_for(future):
                 future.set_result(None)
         stalled, self._stalled = self._stalled, []
         for link in stalled:
@@ -111,8 +111,14 @@ class ArmedRule:
     def end(self, error: BaseException) -> None:
         """The broker ends: what is held fails with this."""
         for future in self._held:
-            if not future.done():
+            if is_waited_for(future):
                 future.set_exception(error)
+        self._held.clear()
+
+
+def is_waited_for(future: "asyncio.Future[None]") -> bool:
+    """False for a wait that is over, and for one of an event loop that a crash has left."""
+    return not future.done() and not future.get_loop().is_closed()
 
 
 class Firing(NamedTuple):

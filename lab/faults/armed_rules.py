@@ -14,7 +14,7 @@ from typing import Any, Final, NoReturn
 import msgspec
 
 from eosin.lab.common.errors import LabError, unknown
-from eosin.lab.faults.armed import ArmedRule, Firing, Function
+from eosin.lab.faults.armed import ArmedRule, Firing, Function, is_waited_for
 from eosin.lab.faults.matching import Arrival, RequestFacts, fits, fits_arrival
 from eosin.lab.faults.rules import ANSWER, HANDLED, REQUEST, Match, RuleText, converted, rule_in
 from eosin.lab.history.requests import first_error
@@ -131,12 +131,16 @@ class ArmedRules:
         """The broker ends, or crashes: what is held is lost. The rules stay."""
         error = CloseConnection()
         for future in [*self._pauses, *(each for _, each in self._executed)]:
-            if not future.done():
+            if is_waited_for(future):
                 future.set_exception(error)
+        self._pauses.clear()
+        self._executed.clear()
         for each in self._rules.values():
             each.end(error)
         for task in self._tasks:
-            task.cancel()
+            if is_waited_for(task):
+                task.cancel()
+        self._tasks.clear()
         self._kept.clear()
         self._answers.clear()
 

@@ -21,6 +21,8 @@ from eosin.protocol.types import Message
 MOST_ITEMS: Final = 100
 MOST_PARTITIONS: Final = 20
 
+FIRST_OF_TV2: Final = 5
+"""The version of EndTxn that clients send under transaction version 2 (KIP-890)."""
 READ_COMMITTED: Final = "read_committed"
 READ_UNCOMMITTED: Final = "read_uncommitted"
 IN_A_SESSION: Final = "in a session"

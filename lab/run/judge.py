@@ -8,15 +8,17 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final, TypeVar
 
+from msgspec.structs import replace
+
 from eosin.lab.broker_api import BrokerApi
 from eosin.lab.common.errors import LabError
 from eosin.lab.common.values import ReadRecord
+from eosin.lab.run.late_commits import LateCommit, Pair, without_copies
 from eosin.lab.verdict.exactly_once import IDS, LAST_VALUE, MULTISET, Criteria, IdOf, exactly_once, id_of_record
+from eosin.lab.verdict.facts import ExactlyOnceFacts
 from eosin.lab.verdict.findings import DIFFERENT, LOST, STUCK, Finding, Verdict
 from eosin.lab.verdict.operations import VerdictOperations
 
-Pair = tuple[bytes | None, bytes | None]
-"""The key and the value of a record of an output."""
 T = TypeVar("T")
 COMMAND_S: Final = 60.0
 
@@ -40,10 +42,27 @@ class Judge:
         group: str | None,
         reference: Sequence[Pair] | None,
         gone: Sequence[ReadRecord] = (),
+        late: Sequence[LateCommit] = (),
     ) -> Verdict:
         """The verdict; `reference` is the output of the run without faults, None if this is that run; `gone` is what of
-        it has been deleted since. Raises LabError."""
+        it has been deleted since; `late` are commits that have ended a later transaction, of which records that the
+        application has done again are forgiven. Raises LabError."""
         facts = eosin.call(VerdictOperations.exactly_once_facts, [input], list(outputs), group)
+        if late and reference is not None and not self._command:  # a command sees the broker itself
+            facts, forgiven = without_copies(facts, late, reference)
+            found = self._judged(eosin, facts, input, outputs, reference, gone)
+            return replace(found, forgiven=tuple(forgiven))
+        return self._judged(eosin, facts, input, outputs, reference, gone)
+
+    def _judged(
+        self,
+        eosin: BrokerApi,
+        facts: ExactlyOnceFacts,
+        input: str,
+        outputs: Sequence[str],
+        reference: Sequence[Pair] | None,
+        gone: Sequence[ReadRecord],
+    ) -> Verdict:
         if reference is None and self.way != IDS:
             reference = output_of(eosin, outputs)
         if reference is not None and gone:

@@ -17,7 +17,7 @@ from eosin.lab.common.errors import LabError
 from eosin.lab.faults.operations import FaultOperations
 from eosin.lab.operations import Operations
 from eosin.lab.run.feed import FedRecord
-from eosin.lab.run.judge import Pair
+from eosin.lab.run.late_commits import Pair
 from eosin.lab.scenarios.scenario import App
 
 P = ParamSpec("P")

@@ -51,13 +51,16 @@ class Result(msgspec.Struct, frozen=True):
     """One of `wire_use.CONDUCTS`: the way in which the application went through it."""
     behaviour: str = ""
     """Of the broker, where it is not that of the first runs."""
+    forgiven: tuple[str, ...] = ()
+    """Kinds of findings that are no fault of the application; `notes` has them with their records."""
     fences_per_minute: float = 0.0
     """Answers that told a producer that another one has its id, by the length of the run."""
 
     @property
     def title(self) -> str:
-        """The verdict, with its kinds."""
-        return f"{self.verdict} {', '.join(self.kinds)}".rstrip()
+        """The verdict, with its kinds, and those that are forgiven."""
+        forgiven = f"(forgiven: {', '.join(self.forgiven)})" if self.forgiven else ""
+        return " ".join(filter(None, (self.verdict, ", ".join(self.kinds), forgiven)))
 
 
 class Report(msgspec.Struct, frozen=True):

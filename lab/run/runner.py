@@ -12,7 +12,8 @@ from eosin.lab.broker import Broker
 from eosin.lab.broker_api import BrokerApi
 from eosin.lab.common.errors import LabError
 from eosin.lab.ready_made import aged
-from eosin.lab.run.judge import Pair, output_of
+from eosin.lab.run.judge import output_of
+from eosin.lab.run.late_commits import FORGIVEN, WHY, LateCommit, Pair, late_commits
 from eosin.lab.run.reader import judge_reader
 from eosin.lab.run.recording import FILE, VERSION, Judged, RecordedApp, RecordedBroker, RecordedRun, RunHeader
 from eosin.lab.run.results import DIED, FAIL, NOT_EXERCISED, PASS, REFERENCE, SKIPPED, Result
@@ -69,7 +70,7 @@ def run_at(
     clock = SystemClock()
     began_ms = clock.elapsed_ms()
     app = StagedApp(eosin, plan, folder) if plan.command else AttachedApp(eosin, plan, folder)
-    expectation, excuse = Expectation(), ""
+    expectation, excuse, skipped = Expectation(), "", ""
     recorded = RecordedBroker(eosin)
     try:
         app.feed(len(plan.feed) // 2)
@@ -79,7 +80,7 @@ def run_at(
             try:
                 expectation, excuse = _staged(scenario, recorded, app, seed)
             except NotPossible as why:
-                return RunOutcome(_skipped(scenario, seed, str(why)), [], None)
+                skipped = str(why)
         recorded.keep_decisions()
         rules = tuple(f"{each.words}: fired {each.fired} times" for each in eosin.faults.rules())
         eosin.faults.clear()
@@ -91,31 +92,33 @@ def run_at(
     finally:
         app.stop()
     group = plan.group or app.committing_group
-    verdict = _judged(eosin, plan, app, group, reference, expectation)
+    events = eosin.history.events()
+    late = late_commits(events, lambda each: eosin.transactions(each).producer_id)
+    verdict = _judged(eosin, plan, app, group, reference, expectation, late)
     if group is None and not is_well:  # nobody has said what it has read
         verdict = msgspec.structs.replace(verdict, findings=tuple(e for e in verdict.findings if e.kind != LOST))
     kinds = _kinds(verdict, expectation, is_well=is_well, is_dead=app.is_dead)
-    title = FAIL if kinds else NOT_EXERCISED if excuse else PASS
+    title = FAIL if kinds else SKIPPED if skipped else NOT_EXERCISED if excuse else PASS
     seconds = (clock.elapsed_ms() - began_ms) / 1000
-    events = eosin.history.events()
-    clients = tuple(dict.fromkeys(each.software for each in eosin.history.connections() if each.software))
+    use = wire_use_of(events)
     result = Result(
         REFERENCE if scenario is None else scenario.name,
         title,
         seed,
         round(seconds, 2),
         kinds,
-        "\n".join(filter(None, (stuck, str(verdict)))) if kinds else excuse or str(verdict),
-        expectation.notes,
+        "\n".join(filter(None, (stuck, str(verdict)))) if kinds else skipped or excuse or str(verdict),
+        (*expectation.notes, *((WHY,) if late else ()), *(f"forgiven: {each}" for each in verdict.forgiven)),
         app.exits,
         rules,
-        clients,
+        use.clients,
         "" if scenario is None or not kinds else scenario.parts.get("Cure", ""),
-        () if scenario is None or not kinds else rows_for(scenario.name, clients),
+        () if scenario is None or not kinds else rows_for(scenario.name, use.clients),
         tuple(eosin.history.transcript()[-LINES:]) if kinds else (),
         app.last_lines if kinds else (),
-        wire_use_of(events),
+        use,
         conduct_of(events, starts=app.starts, exits=len(app.exits)),
+        forgiven=tuple(dict.fromkeys(each.kind for each in verdict.forgiven)),
         fences_per_minute=round(60 * sum(each.code in FENCES for each in events) / seconds, 1) if seconds else 0.0,
     )
     if scenario is not None:
@@ -131,11 +134,20 @@ def _judged(
     group: str | None,
     reference: Sequence[Pair] | None,
     expectation: Expectation,
+    late: Sequence[LateCommit],
 ) -> Verdict:
-    """The verdict of the judge. Raises LabError."""
+    """The verdict of the judge; what is not the application's fault is forgiven in it, and stays to be told. Raises
+    LabError."""
     if plan.is_reader:
         return judge_reader(eosin, plan.input, group, app.said)
-    return plan.judge.judge(eosin, plan.input, plan.outputs, group, reference, expectation.gone)
+    found = plan.judge.judge(eosin, plan.input, plan.outputs, group, reference, expectation.gone, late)
+    kinds = {*expectation.forgiven, *(FORGIVEN if late else ())}
+    forgiven = tuple(each for each in found.findings if each.kind in kinds)
+    return msgspec.structs.replace(
+        found,
+        findings=tuple(each for each in found.findings if each.kind not in kinds),
+        forgiven=(*found.forgiven, *forgiven),
+    )
 
 
 def _staged(scenario: Scenario, eosin: RecordedBroker, app: StagedApp, seed: int) -> tuple[Expectation, str]:
@@ -175,9 +187,7 @@ def _header(
 
 
 def _kinds(verdict: Verdict, expectation: Expectation, *, is_well: bool, is_dead: bool) -> tuple[str, ...]:
-    found = dict.fromkeys(
-        STUCK if each.kind == OPEN else each.kind for each in verdict.findings if each.kind not in expectation.forgiven
-    )
+    found = dict.fromkeys(STUCK if each.kind == OPEN else each.kind for each in verdict.findings)
     if is_dead:
         found[DIED] = None
         found.pop(STUCK, None)
@@ -203,7 +213,3 @@ def _why_stuck(eosin: BrokerApi, app: StagedApp) -> str:
         with suppress(LabError):
             reasons.append(eosin.explain(each))
     return "\n".join(reasons)
-
-
-def _skipped(scenario: Scenario, seed: int, why: str) -> Result:
-    return Result(scenario.name, SKIPPED, seed, 0.0, evidence=why)

@@ -77,6 +77,10 @@ class Scored(msgspec.Struct, frozen=True, omit_defaults=True):
     """One of `wire_use.CONDUCTS`."""
     exits: int = 0
     """The exits of the application that nobody had asked for."""
+    forgiven: tuple[str, ...] = ()
+    """Kinds of findings that are no fault of the application."""
+    notes: tuple[str, ...] = ()
+    """The first line of each note of its run."""
 
 
 class Score(msgspec.Struct, frozen=True):
@@ -182,6 +186,8 @@ def _scored(result: Result, known: Mapping[str, Scenario]) -> Scored:
         result.cure,
         result.conduct,
         len(result.exits),
+        result.forgiven,
+        tuple(each.splitlines()[0] for each in result.notes),
     )
 
 
@@ -214,7 +220,8 @@ def _short(scored: Scored) -> str:
     kinds = f": {', '.join(scored.kinds)}" if scored.kinds else ""
     if scored.verdict == PASS and scored.conduct:
         kinds = f": {scored.conduct}"
-    return f"{WORDS[scored.verdict]}{kinds}"
+    forgiven = f" (forgiven: {', '.join(scored.forgiven)})" if scored.forgiven else ""
+    return f"{WORDS[scored.verdict]}{kinds}{forgiven}"
 
 
 def _often(score: Score) -> Counter[str]:

@@ -7,10 +7,9 @@ import msgspec
 
 from eosin.lab.history.occurrences import ANSWERED, ASKED, Occurrence
 from eosin.lab.history.reading import requests_in
-from eosin.lab.history.requests import IN_A_SESSION, READ_COMMITTED, READ_UNCOMMITTED
+from eosin.lab.history.requests import FIRST_OF_TV2, IN_A_SESSION, READ_COMMITTED, READ_UNCOMMITTED
+from eosin.lab.scenarios.scenario import OWN
 
-_FIRST_OF_TV2: Final = 5
-"""The version of EndTxn that clients send under TV2 (KIP-890)."""
 WENT_ON: Final = "went on"
 ABORTED: Final = "aborted"
 REBUILT: Final = "rebuilt"
@@ -44,11 +43,13 @@ class WireUse(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def wire_use_of(events: Iterable[Occurrence]) -> WireUse:
-    """The requests in a history, summed up."""
+    """The requests in a history, summed up, but for those of the lab's own clients."""
     clients: dict[str, None] = {}
     apis: dict[str, set[int]] = {}
     ways: set[str] = set()
     for each in events:
+        if each.link is not None and each.link.client_id.startswith(OWN):
+            continue
         if each.link is not None and each.link.software:
             clients[each.link.software] = None
         if each.what == ASKED:
@@ -59,7 +60,7 @@ def wire_use_of(events: Iterable[Occurrence]) -> WireUse:
     return WireUse(
         tuple(clients),
         _sorted(apis),
-        tuple(sorted({2 if each >= _FIRST_OF_TV2 else 1 for each in apis.get("EndTxn", ())})),
+        tuple(sorted({2 if each >= FIRST_OF_TV2 else 1 for each in apis.get("EndTxn", ())})),
         tuple(name for name in isolations if any(each.startswith(name) for each in ways)),
         any(each.endswith(IN_A_SESSION) for each in ways),
     )

@@ -73,6 +73,18 @@ EXPECTED: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
             Java_2_5_to_3_9=f"{_AGAIN}; for offsets before 3.8: rebuild",
             franz_go=f"{_AGAIN}; for offsets: abort",
         ),
+        "sequence-gap": _all(
+            _ABORT,
+            librdkafka=f"{_REBUILD}, or abort if its error says so",
+            kafka_python="ask the future of each record: a commit succeeds although one was refused, and nothing is"
+            f" committed; {_REBUILD}",
+            kafkajs=_UNVERIFIED,
+        ),
+        "topic-recreated": _all(
+            _AGAIN,
+            franz_go="close the client, or purge the topic: it never takes another id for a topic",
+            kafkajs=_UNVERIFIED,
+        ),
         "lost-commit-answer": _all(_AGAIN, kafkajs=_UNVERIFIED, franz_go=_UNVERIFIED),
         "zombie-member": _all(
             _ABORT,

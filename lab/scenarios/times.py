@@ -1,6 +1,7 @@
 """Incidents of time: idle weeks, slow and throttled brokers, clocks that jump."""
 
 from eosin.lab.broker_api import BrokerApi
+from eosin.lab.ready_made import LAST_EPOCHS
 from eosin.lab.scenarios.foreign_client import set_topic_config
 from eosin.lab.scenarios.scenario import App, Expectation, NotExercised
 from eosin.lab.scenarios.steps import another_begins, fired, now, on_api, on_end, on_write, requests_since
@@ -19,7 +20,8 @@ def idle_week(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
 
     Healthy: It goes on, or builds a new producer; it does not retry for ever what cannot succeed.
 
-    Cure: INVALID_PRODUCER_ID_MAPPING is no retriable error: abort, and rebuild the producer if that fails.
+    Cure: INVALID_PRODUCER_ID_MAPPING is no retriable error: abort, and rebuild the producer if that fails. Whoever
+    assigns partitions without a group remembers its offsets: those of a group without members expire as well.
     """
     app.catches_up()
     ids = app.transactional_ids
@@ -99,9 +101,9 @@ def slow_broker(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
             fired(held, "Produce")
             eosin.disk.slow("sync", _SYNC_MS)
             held.release()
-        fired(rule, "Produce")
         app.goes_on(_SLOW_S)
         eosin.disk.heal()
+        fired(rule, "Produce")
         app.feed()
         app.catches_up()
     return None
@@ -155,15 +157,15 @@ def last_epoch(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
 
     Origin: KAFKA-18660, KAFKA-19367 and KAFKA-20090.
 
-    Steps: The transactional id begins at epoch 32764; three times a portion of the feed comes, and the application is
-    killed at its commit and starts again, until the producer id is another.
+    Steps: The transactional id begins the run at epoch 32764; three times a portion of the feed comes, and the
+    application is killed at its commit and starts again. Each start uses up an epoch, and under TV2 each transaction
+    does, so that the producer id has become another one.
 
     Healthy: It does not notice.
 
     Cure: A client that takes the producer id and the epoch of every answer.
     """
-    transactional_id = app.transactional_ids[-1]
-    before = eosin.transactions(transactional_id).producer_id
+    ids = app.transactional_ids
     size = max(1, app.left // _STARTS)
     for _ in range(_STARTS):
         with on_end(eosin).hold() as rule:
@@ -176,6 +178,10 @@ def last_epoch(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
     app.feed()
     if not app.catches_up():
         return None
-    if eosin.transactions(transactional_id).producer_id == before:
-        raise NotExercised("its producer id is the same: the application has another transactional id at each start")
+    if app.transactional_ids != ids:
+        raise NotExercised("it has another transactional id at each start, of which no epoch is used up")
+    # Epochs of one producer id only grow: a lower one than the run began with is that of another producer id.
+    epoch = eosin.transactions(ids[-1]).epoch
+    if epoch is None or epoch >= LAST_EPOCHS:
+        raise NotExercised("its producer id is the one that it began with: it has used up too few epochs")
     return None

@@ -46,6 +46,8 @@ class Verdict(msgspec.Struct, frozen=True):
     """Committed records of the output."""
     is_moving: bool = False
     """True if somebody wrote meanwhile: the findings may be about what was under way."""
+    forgiven: tuple[Finding, ...] = ()
+    """Further findings, which are no fault of the application."""
 
     @property
     def is_exactly_once(self) -> bool:

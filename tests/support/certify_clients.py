@@ -47,15 +47,18 @@ def certify(name: str) -> bool:
 
 
 def main(names: list[str]) -> int:
-    """Make the cards of some clients, or of all; 1 if one could not run."""
+    """Make the cards of some clients, or of all; 1 if one could not run, or failed for no reason that is known."""
     os.environ.setdefault("EOSIN_LAB_TIMEOUT", PATIENCE)
     unknown = sorted(set(names) - set(COPIERS))
     if unknown:
         print(f"there is no copier {unknown[0]!r}; there are {', '.join(COPIERS)}", file=sys.stderr)
         return 2
-    made = [certify(each) for each in names or COPIERS]
+    chosen = names or list(COPIERS)
+    made = [certify(each) for each in chosen]
     lab_clients_page.PAGE.write_text(lab_clients_page.page())
-    return 0 if all(made) else 1
+    failed = lab_clients_page.unexplained(chosen)
+    print("\n".join(f"no reason is known for {each}" for each in failed))
+    return 0 if all(made) and not failed else 1
 
 
 if __name__ == "__main__":

@@ -1,9 +1,12 @@
 """The clock of a broker of the lab: three domains, one time of day, and the age of what clients stamp."""
 
+import asyncio
+
 import pytest
 from manual_clock import ManualClock
 
 from eosin.lab.clock.lab_clock import ClockError, LabClock
+from eosin.runtime.clock import SystemClock
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
@@ -145,3 +148,27 @@ def test_ages_follow_the_rate(real: ManualClock, clock: LabClock) -> None:
     stamped_ms = real.now_ms() + 10
     real.advance(20)
     assert clock.now_ms() - clock.moment_of(stamped_ms) == 1000
+
+
+class AheadClock(SystemClock):
+    """A machine's clock that a test moves."""
+
+    ahead_ms = 0
+
+    def elapsed_ms(self) -> int:
+        return super().elapsed_ms() + self.ahead_ms
+
+
+def test_after_a_crash_deadlines_count_all_of_the_time_of_the_next_event_loop() -> None:
+    """The loop of the last life has left a deadline behind, and no longer shows that it turns."""
+    real = AheadClock()
+    clock = LabClock(real)
+
+    async def last_life() -> None:
+        clock.sessions.start_deadline(60_000, asyncio.get_running_loop().stop)
+
+    asyncio.run(last_life())
+    clock.forget_timers()
+    before_ms = clock.wire.running_ms()
+    real.ahead_ms += 10_000
+    assert clock.wire.running_ms() - before_ms >= 10_000

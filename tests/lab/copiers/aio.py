@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import aiokafka
+from aiokafka.abc import ConsumerRebalanceListener
 from aiokafka.errors import KafkaError
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
 
@@ -43,15 +44,31 @@ async def started(make: Any, *arguments: str, **config: Any) -> Any:
     return made
 
 
+class Idle(ConsumerRebalanceListener):  # type: ignore[misc]
+    """Gives partitions away when no transaction is under way. The client joins again by itself, while its application
+    copies; it would begin at offsets that its own transaction has not decided yet (KIP-447)."""
+
+    def __init__(self) -> None:
+        self.event = asyncio.Event()
+        self.event.set()
+
+    async def on_partitions_revoked(self, revoked: object) -> None:
+        """Before it joins again."""
+        await self.event.wait()
+
+    async def on_partitions_assigned(self, assigned: object) -> None:
+        """Nothing to do."""
+
+
 class AioConsumer:
     """A member of the group."""
 
     def __init__(self, bootstrap: str, isolation: str) -> None:
+        self._idle = Idle()
         self.raw = called(
             CALL_S,
             started(
                 aiokafka.AIOKafkaConsumer,
-                "input",
                 bootstrap_servers=bootstrap,
                 group_id=GROUP,
                 enable_auto_commit=False,
@@ -62,10 +79,19 @@ class AioConsumer:
                 **FAST,
             ),
         )
+        self.raw.subscribe(["input"], listener=self._idle)
 
     def poll(self, most: int, seconds: float) -> list[Got]:
         """Records that came."""
-        found = called(CALL_S, self.raw.getmany(timeout_ms=int(seconds * 1000), max_records=most))
+
+        async def got() -> Any:
+            self._idle.event.set()
+            found = await self.raw.getmany(timeout_ms=int(seconds * 1000), max_records=most)
+            if found:
+                self._idle.event.clear()
+            return found
+
+        found = called(CALL_S, got())
         return [
             Got(each.partition, each.offset, each.timestamp, each.key, each.value)
             for records in found.values()

@@ -1,5 +1,6 @@
 """The copier on Eosin's own client: `python own.py [BUG]` (tests/support/lab_copier.py). It joins no group, and is
-given its partition: the first one."""
+given its partition: the first one. The offsets of a group without members expire, so that it remembers the last ones
+that it has committed itself."""
 
 import asyncio
 import contextlib
@@ -50,6 +51,8 @@ class OwnConsumer:
         self._stable = stable
         self.raw = Consumer(self._client, isolation=isolation)
         self._read: list[Got] = []
+        self._remembered = 0
+        """The last offset that is known to be committed."""
         self.rewind()
 
     def poll(self, most: int, seconds: float) -> list[Got]:
@@ -68,9 +71,16 @@ class OwnConsumer:
         called(CALL_S, GroupAdmin(self._client).commit(GROUP, wanted))
 
     def rewind(self) -> None:
-        """Go back to the committed offset."""
+        """Go back to the committed offset; one that the broker has forgotten is the one that was committed last."""
         self._read = []
-        self.raw.assign({INPUT: called(CALL_S, self._committed())})
+        found = called(CALL_S, self._committed())
+        if found >= 0:
+            self._remembered = found
+        self.raw.assign({INPUT: self._remembered})
+
+    def committed(self, offsets: Offsets) -> None:
+        """A transaction is committed that had these offsets."""
+        self._remembered = offsets.get(INPUT.partition, self._remembered)
 
     def end(self, partition: int) -> int:
         """The end offset."""
@@ -95,7 +105,7 @@ class OwnConsumer:
             check(group.error_code, "fetching offsets")
             entry = group.topics[0].partitions[0]
             check(entry.error_code, "fetching offsets")
-            return max(0, entry.committed_offset)
+            return entry.committed_offset
 
         return await self._client.retry(attempt)
 
@@ -108,6 +118,7 @@ class OwnProducer:
         self._client = Client(bootstrap, retry_timeout_ms=int(CALL_S * 1000), request_timeout_ms=2000)
         self.raw = Producer(self._client, transactional_id)
         self._unsent: dict[int, list[NewRecord]] = {}
+        self._committing: tuple[OwnConsumer, Offsets] | None = None
 
     def init(self) -> None:
         """Get an identity."""
@@ -115,7 +126,7 @@ class OwnProducer:
 
     def begin(self) -> None:
         """Begin a transaction."""
-        self._unsent = {}
+        self._unsent, self._committing = {}, None
         try:
             self.raw.begin()
         except ClientError as error:
@@ -130,11 +141,15 @@ class OwnProducer:
         self.flush()
         wanted = {TopicPartition("input", each): at for each, at in offsets.items()}
         called(self._call_s, self.raw.send_offsets(wanted, GROUP))
+        self._committing = consumer, offsets
 
     def commit(self) -> None:
         """Commit."""
         self.flush()
         called(self._call_s, self.raw.commit())
+        if self._committing is not None:
+            consumer, offsets = self._committing
+            consumer.committed(offsets)
 
     def flush(self) -> None:
         """Write what is to be written."""

@@ -1,5 +1,6 @@
 """Rules as they are written: what they match, at which occurrences they fire, what is refused and with which words."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -26,6 +27,24 @@ ERROR = {"action": "error", "code": "NOT_LEADER_OR_FOLLOWER"}
 
 def rules() -> ArmedRules:
     return ArmedRules(seed=7, wire=SystemClock())
+
+
+def test_what_waits_in_the_event_loop_that_a_crash_has_left_is_forgotten() -> None:
+    every = rules()
+    held = every.arm({"match": {"api": "EndTxn"}, "do": {"action": "hold"}})
+    loop = asyncio.new_event_loop()
+    waits = [loop.create_task(every.pause(60_000)), loop.create_task(held.hold())]
+
+    async def spawned() -> None:
+        waits.append(every.spawn(held.hold()))
+        await turns()
+
+    loop.run_until_complete(spawned())
+    for each in waits:
+        each._log_destroy_pending = False  # type: ignore[attr-defined]  # a crash leaves them as they are
+    loop.close()
+    held.release()
+    every.end()
 
 
 @pytest.mark.parametrize(

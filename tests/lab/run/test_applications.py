@@ -47,9 +47,27 @@ def test_offsets_outside_of_the_transaction_are_found_out(tmp_path: Path) -> Non
     )
 
 
-def test_a_reader_of_uncommitted_records_is_found_out(tmp_path: Path) -> None:
-    code, results = run(tmp_path, "aborted-data", "uncommitted")
-    assert (code, results["aborted-data"]["kinds"]) == (1, ["unexpected"])
+SKIPS = """
+from eosin.lab.scenarios.reading import aborted_data
+from eosin.lab.scenarios.scenario import NotPossible
+
+def skips(eosin, app, seed):
+    aborted_data(eosin, app, seed)
+    raise NotPossible("the client lacks something")
+"""
+
+
+def test_a_reader_of_uncommitted_records_is_found_out_even_if_the_rest_of_a_scenario_is_skipped(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(SKIPS)
+    options = ["--scenario-file", str(tmp_path / "mine.py"), "--scenario", "aborted-data,skips", "--timeout", "30"]
+    copier = [sys.executable, str(COPIER)]
+    assert main(["run", *options, "--jobs", "2", "--out", str(tmp_path), "--", *copier, "uncommitted"]) == 1
+    wrong = json.loads((tmp_path / "report.json").read_text())["results"]
+    assert [(each["verdict"], each["kinds"]) for each in wrong] == [("FAIL", ["unexpected"])] * 2
+    options[3] = "skips"
+    assert main(["run", *options, "--out", str(tmp_path), "--", *copier]) == 0
+    (right,) = json.loads((tmp_path / "report.json").read_text())["results"]
+    assert (right["verdict"], right["evidence"]) == ("SKIPPED", "the client lacks something")
 
 
 def test_an_application_that_does_nothing_is_not_judged_further(

@@ -49,6 +49,15 @@ def test_each_verdict_is_said_in_words() -> None:
     assert missed.meaning == "The application sent no EndTxn."
 
 
+def test_what_was_forgiven_stands_on_the_card() -> None:
+    forgiven = Result("delayed-endtxn", PASS, 7, 1.0, notes=("too late\n  output-0:3",), forgiven=("doubled",))
+    made = card(kafka=report(forgiven))
+    (scored,) = made.scores[0].results
+    assert (scored.forgiven, scored.notes) == (("doubled",), ("too late",))
+    assert "| `delayed-endtxn` | passed (forgiven: doubled) |" in page_of(made)
+    assert forgiven.title == "PASS (forgiven: doubled)"
+
+
 def test_the_exit_code_is_the_worst_of_all_behaviours() -> None:
     assert card(kafka=report(PASSED), eosin=report(PASSED)).exit_code == 0
     assert card(kafka=report(PASSED), eosin=report(MISSED)).exit_code == 3

@@ -28,6 +28,12 @@ def test_requests_are_summed_up_by_api_with_their_versions() -> None:
     assert str(use) == "transaction version 1 and 2, read_committed, fetch sessions"
 
 
+def test_the_lab_s_own_clients_are_no_part_of_an_application() -> None:
+    own = Occurrence(2, 0, 0, ASKED, 2, LinkSeen(9, "127.0.0.1:6", "eosin-lab", "eosin 0.2.0"), "EndTxn", 5)
+    use = wire_use_of([asked(1, "EndTxn", 3), own])
+    assert (use.clients, use.apis, use.transaction_versions) == (("apache-kafka-java 4.4.0",), {"EndTxn": (3,)}, (1,))
+
+
 def test_several_runs_are_one() -> None:
     first = WireUse(("a 1",), {"Fetch": (4,)}, (1,), ("read_committed",))
     second = WireUse(("a 1", "b 2"), {"Fetch": (4, 11), "EndTxn": (5,)}, (2,), ("read_uncommitted",), True)

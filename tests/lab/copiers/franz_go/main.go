@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -75,6 +76,9 @@ func copyAll(ctx context.Context) error {
 		return err
 	}
 	defer session.Close()
+	if err := fence(ctx, session); err != nil {
+		return err
+	}
 	for ctx.Err() == nil {
 		alive()
 		records, err := poll(ctx, session)
@@ -90,13 +94,23 @@ func copyAll(ctx context.Context) error {
 	return nil
 }
 
+// fence ends what a predecessor has left open. By itself a session does so at its first record, which a reader of stable
+// offsets does not get before that transaction has timed out.
+func fence(ctx context.Context, session *kgo.GroupTransactSession) error {
+	timed, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	_, _, err := session.Client().ProducerID(timed)
+	return err
+}
+
 func poll(ctx context.Context, session *kgo.GroupTransactSession) ([]*kgo.Record, error) {
 	timed, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
 	fetches := session.PollRecords(timed, most)
 	for _, failed := range fetches.Errors() {
-		if _, informational := errors.AsType[*kgo.ErrGroupSession](failed.Err); informational {
-			log.Print(failed.Err) // it goes on trying to join
+		_, informational := errors.AsType[*kgo.ErrGroupSession](failed.Err)
+		if informational || kgo.IsRetryableBrokerErr(failed.Err) {
+			log.Print(failed.Err) // it goes on trying to join, or to connect
 		} else if timed.Err() == nil {
 			return nil, failed.Err
 		}
@@ -121,5 +135,8 @@ func copySome(session *kgo.GroupTransactSession, records []*kgo.Record) error {
 		log.Print("aborts after ", failed)
 	}
 	_, err := session.End(ctx, kgo.TransactionEndTry(failed == nil))
+	if errors.Is(failed, kerr.UnknownTopicID) {
+		return failed // a client never takes another id for a topic that was made anew
+	}
 	return err
 }

@@ -83,6 +83,9 @@ final class LabCopier {
     /** Copies some records in one transaction. */
     private void copy() {
         if (isToRewind) {
+            if (producer == null) {
+                producer = newProducer(); // the fence first: offsets wait for what the last one has left open
+            }
             rewind();
         }
         ConsumerRecords<byte[], byte[]> records = consumer.poll(POLL);
