@@ -134,6 +134,7 @@ def test_what_is_left_out_of_a_log_is_neither_shown_nor_hidden() -> None:
     assert forgiven[0].evidence == ('output-0:3 key "b" "v"',)
 
 
+@pytest.mark.process
 async def test_a_broker_tells_of_a_commit_that_the_network_has_kept() -> None:
     place = TopicPartition("output", 0)
     async with AsyncBroker(topics=["output"], settings={"eosin.transaction.version": 1}) as broker:

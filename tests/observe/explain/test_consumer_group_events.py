@@ -219,6 +219,7 @@ def test_a_group_whose_target_is_behind_says_what_it_waits_for() -> None:
     )
 
 
+@pytest.mark.process
 async def test_a_member_that_does_not_revoke_is_named_by_explain_and_by_the_console() -> None:
     async with observed_broker(group_consumer_assignment_interval_ms=0, eosin_console_enable=True) as broker:
         await broker.server.cluster.finalize_levels({GROUP_VERSION: 1})
