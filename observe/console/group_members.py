@@ -6,6 +6,7 @@ from itertools import islice
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from eosin.client.groups import GroupMember
 from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup, ConsumerMember
@@ -15,7 +16,7 @@ from eosin.model.cluster import Topic
 from eosin.observe.explain.facts import AwaitedPartition
 from eosin.observe.recorder.events import ClientIdentity
 from eosin.observe.survey.assigned_partitions import assigned, named_partitions
-from eosin.protocol.names import Uuid
+from eosin.protocol.names import TopicPartition, Uuid
 
 MOST_MEMBERS: Final = 200
 MOST_ASSIGNED: Final = 50
@@ -71,16 +72,8 @@ def classic_member(group: Group, member: Member, heard_ms: int) -> MemberSeen:
 def described_member(member: GroupMember) -> MemberSeen:
     """A member as any broker of Kafka's protocol describes it."""
     has, target = sorted(member.partitions), member.target
-    return MemberSeen(
-        member.member_id,
-        member.instance_id,
-        member.client_id,
-        member.host.lstrip("/"),
-        0,
-        is_leader=False,
-        assigned=[str(each) for each in has[:MOST_ASSIGNED]],
-        assigned_more=max(0, len(has) - MOST_ASSIGNED),
-        heard_ms=NOT_HEARD,
+    return replace(
+        _seen(member.member_id, member.instance_id, member.client_id, member.host, has),
         epoch=-1 if member.epoch is None else member.epoch,
         rack=member.rack or "",
         subscription=_subscription(member.topics, member.regex),
@@ -90,21 +83,29 @@ def described_member(member: GroupMember) -> MemberSeen:
 
 def _consumer_member(group: ConsumerGroup, member: ConsumerMember, topic_by_id: TopicById) -> MemberSeen:
     has = named_partitions(member.owned(), topic_by_id)
-    target = named_partitions(group.target(member.member_id), topic_by_id)
+    return replace(
+        _seen(member.member_id, member.instance_id, member.client_id, member.client_host, has),
+        epoch=member.epoch,
+        rack=member.rack_id or "",
+        subscription=_subscription(member.topics, member.regex),
+        moves=_moves(has, named_partitions(group.target(member.member_id), topic_by_id)),
+    )
+
+
+def _seen(
+    member_id: str, instance_id: str | None, client_id: str, host: str, has: Sequence[TopicPartition]
+) -> MemberSeen:
+    """A member that nobody has heard of here, nor leads its group, with the first of what it has."""
     return MemberSeen(
-        member.member_id,
-        member.instance_id,
-        member.client_id,
-        member.client_host.lstrip("/"),
+        member_id,
+        instance_id,
+        client_id,
+        host.lstrip("/"),
         0,
         is_leader=False,
         assigned=[str(each) for each in has[:MOST_ASSIGNED]],
         assigned_more=max(0, len(has) - MOST_ASSIGNED),
         heard_ms=NOT_HEARD,
-        epoch=member.epoch,
-        rack=member.rack_id or "",
-        subscription=_subscription(member.topics, member.regex),
-        moves=_moves(has, target),
     )
 
 
