@@ -73,7 +73,7 @@ def described_member(member: GroupMember) -> MemberSeen:
     """A member as any broker of Kafka's protocol describes it."""
     has, target = sorted(member.partitions), member.target
     return replace(
-        _seen(member.member_id, member.instance_id, member.client_id, member.host, has),
+        _row(member.member_id, member.instance_id, member.client_id, member.host, has),
         epoch=-1 if member.epoch is None else member.epoch,
         rack=member.rack or "",
         subscription=_subscription(member.topics, member.regex),
@@ -84,7 +84,7 @@ def described_member(member: GroupMember) -> MemberSeen:
 def _consumer_member(group: ConsumerGroup, member: ConsumerMember, topic_by_id: TopicById) -> MemberSeen:
     has = named_partitions(member.owned(), topic_by_id)
     return replace(
-        _seen(member.member_id, member.instance_id, member.client_id, member.client_host, has),
+        _row(member.member_id, member.instance_id, member.client_id, member.client_host, has),
         epoch=member.epoch,
         rack=member.rack_id or "",
         subscription=_subscription(member.topics, member.regex),
@@ -92,7 +92,7 @@ def _consumer_member(group: ConsumerGroup, member: ConsumerMember, topic_by_id: 
     )
 
 
-def _seen(
+def _row(
     member_id: str, instance_id: str | None, client_id: str, host: str, has: Sequence[TopicPartition]
 ) -> MemberSeen:
     """A member that nobody has heard of here, nor leads its group, with the first of what it has."""
