@@ -11,6 +11,7 @@ from typing import Any, Final
 import confluent_kafka as ck
 import pytest
 from broker_process import BrokerProcess
+from real_clients.confluent import KEEP_BROKERS
 from waiting import HANG_S
 from wire import Wire
 
@@ -33,7 +34,7 @@ class Copier:
 
     def __init__(self, address: str, name: str, protocol: str, **settings: Any) -> None:
         self.name = name
-        servers = {"bootstrap.servers": address, "client.id": name}
+        servers = {"bootstrap.servers": address, "client.id": name, **KEEP_BROKERS}
         fields: dict[str, Any] = {"group.id": "g", "group.protocol": protocol, "enable.auto.commit": False}
         if protocol == "classic":
             fields |= {"heartbeat.interval.ms": 200}
@@ -78,8 +79,8 @@ class Copier:
 
 
 def asked_again(call: Callable[[], object]) -> None:
-    """Make a call of a producer until it has an outcome. librdkafka may lose one beside a broker that dies, and sends
-    nothing for it any more; without a limit it would wait for ever, with one the next call goes on with it."""
+    """Make a call of a producer until it has an outcome: without a limit of its own, one that hangs could not be ended
+    by pytest."""
     deadline = time.monotonic() + HANG_S
     while True:
         try:
@@ -189,6 +190,9 @@ def test_consumers_roll_from_one_protocol_to_the_other_and_back_and_copy_each_re
         assert kind_of_group(address) == "consumer"
         second = rolled(second, first, "classic")
         assert kind_of_group(address) == "classic"
+        broker.kill()
+        broker.start()
+        until(share(first, second), load, [first, second])
         until_all_is_copied(load, [first, second])
         for each in (first, second):
             each.close()

@@ -46,7 +46,7 @@ def _refused(error: ck.KafkaError) -> ClientRefused:
 
 
 # Without it librdkafka may wait for ever for the group coordinator after its only broker restarted (docs/clients.md).
-_KEEP_BROKERS: Final = {"metadata.recovery.strategy": "none"}
+KEEP_BROKERS: Final = {"metadata.recovery.strategy": "none"}
 
 
 class ConfluentConsumer:
@@ -234,7 +234,7 @@ class Confluent:
         security: Mapping[str, Any] | None = None,
     ) -> Producer:
         config: dict[str, Any] = {
-            **_KEEP_BROKERS,
+            **KEEP_BROKERS,
             **(security or {}),
             "bootstrap.servers": bootstrap,
             "enable.idempotence": True,
@@ -258,7 +258,7 @@ class Confluent:
         more: Mapping[str, Any] | None = None,
     ) -> ConfluentConsumer:
         config: dict[str, Any] = {
-            **_KEEP_BROKERS,
+            **KEEP_BROKERS,
             "bootstrap.servers": bootstrap,
             "group.id": group or "unused",
             "enable.auto.commit": False,
