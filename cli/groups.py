@@ -17,7 +17,15 @@ from eosin.cli.topics import existing, named_partitions
 from eosin.client.client import Client
 from eosin.client.consumer import Consumer
 from eosin.client.errors import BrokerError
-from eosin.client.groups import CLASSIC, CONSUMER, GroupAdmin, GroupDescription, GroupMember
+from eosin.client.groups import (
+    CLASSIC,
+    CONSUMER,
+    GroupAdmin,
+    GroupDescription,
+    GroupMember,
+    moves_of,
+    subscription_of,
+)
 from eosin.client.offsets import EARLIEST, LATEST, list_offsets
 from eosin.protocol.names import IsolationLevel, TopicPartition
 from eosin.runtime.clock import SystemClock
@@ -441,10 +449,6 @@ async def _record_lag(
 
 def _member(member: GroupMember) -> Row:
     target = member.target
-    moves = None
-    if target is not None:
-        moves = [f"-{each}" for each in sorted({*member.partitions} - {*target})]
-        moves += [f"+{each}" for each in sorted({*target} - {*member.partitions})]
     return {
         "member_id": member.member_id,
         "instance_id": member.instance_id,
@@ -456,9 +460,9 @@ def _member(member: GroupMember) -> Row:
         "epoch": member.epoch,
         "topics": list(member.topics),
         "regex": member.regex or None,
-        "subscription": [*member.topics, *([f"/{member.regex}/"] if member.regex else [])],
+        "subscription": subscription_of(member.topics, member.regex),
         "target": None if target is None else [str(each) for each in sorted(target)],
-        "moves": moves,
+        "moves": None if target is None else moves_of(member.partitions, target),
     }
 
 

@@ -5,7 +5,7 @@ asked of the group's coordinator.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -93,6 +93,17 @@ class GroupMember:
     """The regular expression that it is subscribed to; empty for none."""
     protocol: str = CLASSIC
     """`consumer`, or `classic` for a member that joined by JoinGroup; empty where the broker is too old to tell."""
+
+
+def subscription_of(topics: Iterable[str], regex: str) -> list[str]:
+    """The subscription of a member of a consumer group in a line: names, and a regular expression in slashes."""
+    return [*topics, *([f"/{regex}/"] if regex else [])]
+
+
+def moves_of(has: Iterable[TopicPartition], target: Iterable[TopicPartition]) -> list[str]:
+    """The moves of such a member: `-orders-1` is to be revoked, `+orders-1` is still to come."""
+    there, wanted = frozenset(has), frozenset(target)
+    return [*(f"-{each}" for each in sorted(there - wanted)), *(f"+{each}" for each in sorted(wanted - there))]
 
 
 @dataclass(frozen=True, slots=True)

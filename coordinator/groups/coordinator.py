@@ -460,6 +460,11 @@ class GroupCoordinator:
             return shard
         return shard.groups.get(group_id, ErrorCode.GROUP_ID_NOT_FOUND)
 
+    def describe_any(self, group_id: str) -> Group | ConsumerGroup | ErrorCode:
+        """The group of either kind, as `describe` or `describe_consumer` tells it."""
+        group = self.describe(group_id)
+        return self.describe_consumer(group_id) if isinstance(group, ErrorCode) else group
+
     def pending_offsets(self, group_id: str) -> Mapping[TopicPartition, int]:
         """The offsets of a group that open transactions hold; none while its log is being loaded, or is not here."""
         shard = self._shards.of_group(group_id)

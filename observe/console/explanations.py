@@ -96,13 +96,13 @@ class BrokerExplainer:
     async def group(self, name: str) -> Answer | None:
         """One group of this broker; None when there is none."""
         groups = self._services.groups
-        group, consumers = groups.describe(name), groups.describe_consumer(name)
+        group = groups.describe_any(name)
         now_ms = self._services.clock.now_ms()
         if isinstance(group, Group):
             about = self._classic(group, now_ms)
-        elif isinstance(consumers, ConsumerGroup):
+        elif isinstance(group, ConsumerGroup):
             cluster, assignors = self._services.cluster, self._services.config.group_consumer_assignors
-            about = consumer_group_facts(consumers, assignors=assignors, topic_by_id=cluster.topic_by_id)
+            about = consumer_group_facts(group, assignors=assignors, topic_by_id=cluster.topic_by_id)
         else:
             return None
         parts = await self._positions.of(name)

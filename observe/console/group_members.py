@@ -8,8 +8,8 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from eosin.client.groups import GroupMember
-from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup, ConsumerMember
+from eosin.client.groups import GroupMember, moves_of, subscription_of
+from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup, ConsumerGroupState, ConsumerMember
 from eosin.coordinator.groups.consumer.rules.targets import assignor_of
 from eosin.coordinator.groups.rules.group import Group, Member
 from eosin.model.cluster import Topic
@@ -76,8 +76,8 @@ def described_member(member: GroupMember) -> MemberSeen:
         _row(member.member_id, member.instance_id, member.client_id, member.host, has),
         epoch=-1 if member.epoch is None else member.epoch,
         rack=member.rack or "",
-        subscription=_subscription(member.topics, member.regex),
-        moves=[] if target is None else _moves(has, sorted(target)),
+        subscription=subscription_of(member.topics[:MOST_ASSIGNED], member.regex),
+        moves=[] if target is None else moves_of(has, target)[:MOST_ASSIGNED],
     )
 
 
@@ -87,8 +87,8 @@ def _consumer_member(group: ConsumerGroup, member: ConsumerMember, topic_by_id: 
         _row(member.member_id, member.instance_id, member.client_id, member.client_host, has),
         epoch=member.epoch,
         rack=member.rack_id or "",
-        subscription=_subscription(member.topics, member.regex),
-        moves=_moves(has, named_partitions(group.target(member.member_id), topic_by_id)),
+        subscription=subscription_of(member.topics[:MOST_ASSIGNED], member.regex),
+        moves=moves_of(has, named_partitions(group.target(member.member_id), topic_by_id))[:MOST_ASSIGNED],
     )
 
 
@@ -109,16 +109,6 @@ def _row(
     )
 
 
-def _subscription(topics: Sequence[str], regex: str) -> list[str]:
-    return [*topics[:MOST_ASSIGNED], *([f"/{regex}/"] if regex else [])]
-
-
-def _moves(has: Sequence[object], target: Sequence[object]) -> list[str]:
-    there, wanted = set(has), set(target)
-    moves = [f"-{each}" for each in has if each not in wanted] + [f"+{each}" for each in target if each not in there]
-    return moves[:MOST_ASSIGNED]
-
-
 def consumer_group_facts(group: ConsumerGroup, *, assignors: tuple[str, ...], topic_by_id: TopicById) -> dict[str, Any]:
     """The fields of `ExplainedGroup` that a consumer group of this broker gives."""
     return {
@@ -136,10 +126,11 @@ def consumer_group_facts(group: ConsumerGroup, *, assignors: tuple[str, ...], to
 
 def _awaited(group: ConsumerGroup, topic_by_id: TopicById) -> Iterator[AwaitedPartition]:
     """The partitions that members are to have, and others have not given up."""
-    holders = {partition: member for member in group.members.values() for partition in member.owned()}
+    if group.state is ConsumerGroupState.STABLE:
+        return
     for member in group.members.values():
         for partition in sorted(group.target(member.member_id)):
-            holder = holders.get(partition)
+            holder = group.members.get(group.owners.get(partition, ""))
             if holder is not None and holder is not member:
                 for name in named_partitions((partition,), topic_by_id):
                     yield AwaitedPartition(str(name), _identity(member), _identity(holder), holder.member_id)

@@ -5,8 +5,8 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from eosin.broker.services import Services
-from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup, ConsumerMember
-from eosin.coordinator.groups.rules.group import Group, Member
+from eosin.coordinator.groups.consumer.rules.group import ConsumerMember
+from eosin.coordinator.groups.rules.group import Member
 from eosin.observe.console.rows import NAMED_MEMBERS, GroupRow, member_name
 from eosin.observe.console.tables import Table
 from eosin.observe.survey.group_positions import GroupPositions, behind
@@ -66,9 +66,7 @@ class GroupRounds:
 
     async def _row(self, name: str) -> GroupRow | None:
         groups = self._services.groups
-        group: Group | ConsumerGroup | ErrorCode = groups.describe(name)
-        if isinstance(group, ErrorCode):
-            group = groups.describe_consumer(name)
+        group = groups.describe_any(name)
         if isinstance(group, ErrorCode):
             return None
         members: Iterable[Member | ConsumerMember] = group.members.values()

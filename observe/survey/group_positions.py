@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from eosin.broker.services import Services
-from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup
 from eosin.coordinator.groups.rules.group import Group
 from eosin.observe.explain.facts import GroupPartition
 from eosin.observe.survey.assigned_partitions import AssignedPartitions, owned
@@ -87,15 +86,12 @@ class GroupPositions:
                     log_start=log.log_start_offset,
                 )
             )
-        group = self._services.groups.describe(group_id)
-        if isinstance(group, Group):
-            found += await self._uncommitted(self.assigned.of(group), {each.partition for each in committed})
-        else:
-            consumers = self._services.groups.describe_consumer(group_id)
-            if isinstance(consumers, ConsumerGroup):
-                has = owned(consumers, self._services.cluster.topic_by_id)
-                found += await self._uncommitted(has, {each.partition for each in committed})
-        return found
+        group = self._services.groups.describe_any(group_id)
+        if isinstance(group, ErrorCode):
+            return found
+        topic_by_id = self._services.cluster.topic_by_id
+        has = self.assigned.of(group) if isinstance(group, Group) else owned(group, topic_by_id)
+        return [*found, *await self._uncommitted(has, {each.partition for each in committed})]
 
     async def _uncommitted(
         self, assigned: Iterable[TopicPartition], known: set[TopicPartition]
