@@ -4,13 +4,24 @@ Imported by a program that has such a store, or a broker with TLS, and by no oth
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.hazmat.primitives.serialization import pkcs12
+
+UNREADABLE: Final = (
+    ValueError,
+    TypeError,
+    UnsupportedAlgorithm,
+    x509.InvalidVersion,
+    x509.DuplicateExtension,
+    x509.UnsupportedGeneralNameType,
+)
+"""Raised by `cryptography` for keys and certificates that are damaged or of a kind that it does not know: some when
+they are loaded, some when a part is first looked at."""
 
 
 class OpenedStore(NamedTuple):
@@ -31,7 +42,7 @@ def open_pkcs12(content: bytes, password: str | None) -> OpenedStore:
     """Open a store. Raises ValueError when it is none, or when the password does not open it."""
     try:
         store = pkcs12.load_pkcs12(content, None if password is None else password.encode())
-    except (TypeError, UnsupportedAlgorithm) as error:
+    except UNREADABLE as error:
         raise ValueError(str(error)) from None
     own = None if store.cert is None else store.cert.certificate
     return OpenedStore(store.key, own, tuple(each.certificate for each in store.additional_certs))

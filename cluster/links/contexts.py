@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from cryptography import x509
-from cryptography.exceptions import UnsupportedAlgorithm
 
 from eosin.client.security.contexts import trust, trust_system
-from eosin.client.security.stores import pem_of
+from eosin.client.security.stores import UNREADABLE, pem_of
 from eosin.cluster.links.settings import LinkTls
 from eosin.runtime.key_files import StoreError
 from eosin.security.tls.contexts import WARN_DAYS, adopt_versions, identify_by, names_of
@@ -45,7 +44,7 @@ def build_link_context(settings: LinkTls, now: datetime) -> LinkContext:
     """Read the stores and check them. Raises StoreError."""
     try:
         return _built(settings, now)
-    except (ValueError, TypeError, UnsupportedAlgorithm, ssl.SSLError):
+    except (*UNREADABLE, ssl.SSLError):
         where = ", ".join(settings.files) or "ssl.keystore.certificate.chain or ssl.truststore.certificates"
         raise StoreError(f"{where}: there is a certificate that cannot be used") from None
 

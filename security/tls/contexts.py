@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from cryptography import x509
-from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
 from eosin.client.security.contexts import identify, limit_versions, trust
-from eosin.client.security.stores import pem_of
+from eosin.client.security.stores import UNREADABLE, pem_of
 from eosin.runtime.key_files import StoreError, as_file
 from eosin.security.tls.ciphers import chosen_ciphers
 from eosin.security.tls.dev_certificates import is_dev
@@ -60,7 +59,7 @@ def build_context(settings: ListenerTlsSettings, now: datetime) -> BuiltContext:
         built = _built(settings, now)
         list(built.warnings(now))  # which looks at what else there is in the certificate
         names_of(built.key_store.leaf)
-    except (ValueError, TypeError, UnsupportedAlgorithm, ssl.SSLError):
+    except (*UNREADABLE, ssl.SSLError):
         where = settings.key_store.location or "ssl.keystore.certificate.chain"
         raise StoreError(f"{where} or a store beside it has a certificate that cannot be used") from None
     return built

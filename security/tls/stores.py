@@ -10,11 +10,11 @@ from datetime import UTC, datetime
 from typing import Final
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
-from eosin.client.security.stores import OpenedStore, open_pkcs12, pem_of
+from eosin.client.security.stores import UNREADABLE, OpenedStore, open_pkcs12, pem_of
 from eosin.runtime.key_files import JKS, StoreError, read_store
 from eosin.security.tls.settings import PEM, PKCS12, KeyStoreSettings, TrustStoreSettings, convert_jks
 from eosin.settings.settings import Secret
@@ -95,7 +95,7 @@ def load_revocations(path: str) -> bytes:
     for block in blocks:
         try:
             x509.load_pem_x509_crl(block)
-        except ValueError:
+        except UNREADABLE:
             raise StoreError(f"{path} has a revocation list that cannot be read") from None
     return b"\n".join(blocks) + b"\n"
 
@@ -147,7 +147,7 @@ def _pem_key(text: bytes, password: Secret | None, name: str) -> PrivateKey:
         raise StoreError(f"{name} has an encrypted private key, so it needs ssl.key.password")
     try:
         key = serialization.load_pem_private_key(_block(label, body), secret if is_encrypted else None)
-    except (ValueError, TypeError, UnsupportedAlgorithm):
+    except UNREADABLE:
         why = "ssl.key.password does not open it" if is_encrypted else "it is damaged"
         raise StoreError(f"{name} has a private key that cannot be read: {why}") from None
     return _supported(key, name)
@@ -160,7 +160,7 @@ def _pem_certificates(text: bytes, name: str) -> tuple[x509.Certificate, ...]:
             continue
         try:
             found.append(x509.load_pem_x509_certificate(_block(b"CERTIFICATE", body)))
-        except ValueError:
+        except UNREADABLE:
             raise StoreError(f"{name} has a certificate that cannot be read, the {len(found) + 1}. of it") from None
     if not found:
         raise StoreError(f"{name} has no certificate")
@@ -200,7 +200,7 @@ def _checked(store: KeyStore) -> KeyStore:
     for at, (each, issuer) in enumerate(zip(store.chain, store.chain[1:], strict=False), 1):
         try:
             each.verify_directly_issued_by(issuer)
-        except (ValueError, TypeError, InvalidSignature):
+        except (*UNREADABLE, InvalidSignature):
             raise StoreError(
                 f"{store.name}: certificate {at + 1} of the chain has not issued certificate {at}"
             ) from None

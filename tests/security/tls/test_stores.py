@@ -1,6 +1,7 @@
 """Key stores and trust stores of every kind, and what is wrong with the others, in a sentence without their content
 (security.md 2.2)."""
 
+import base64
 import contextlib
 import datetime
 import tempfile
@@ -164,6 +165,19 @@ def test_no_key_is_ever_written_beside_the_store(tmp_path: Path, issued: Issued)
     built(f"ssl.keystore.location={issued.write(tmp_path / 'broker.pem')}")
     assert set(temporary.iterdir()) == before
     assert [path.name for path in tmp_path.iterdir()] == ["broker.pem"]
+
+
+VERSION = bytes.fromhex("a003020102")
+"""How a certificate of version 3 says so (RFC 5280, 4.1)."""
+
+
+def test_a_certificate_of_no_known_version_is_refused_in_a_sentence(tmp_path: Path, issued: Issued) -> None:
+    der = issued.certificate.public_bytes(serialization.Encoding.DER)
+    assert der.count(VERSION) == 1
+    block = base64.encodebytes(der.replace(VERSION, VERSION[:-1] + b"\5")).decode()
+    text = f"-----BEGIN CERTIFICATE-----\n{block}-----END CERTIFICATE-----\n".encode()
+    with pytest.raises(StoreError, match=r"has a certificate that cannot be read, the 1\. of it"):
+        stored(tmp_path, issued.key_pem() + text)
 
 
 @given(content=st.binary(max_size=300), at=st.integers(0, 2000), kind=st.sampled_from(["pem", "p12", "raw"]))
