@@ -16,7 +16,7 @@ import msgspec
 
 from eosin.lab.behaviours import is_before_producer_fenced, markers_after_ms
 from eosin.lab.clock.lab_clock import ClockError, LabClock
-from eosin.lab.common.errors import LabError
+from eosin.lab.common.errors import LabError, PortTakenError
 from eosin.lab.common.values import ConnectionInWork
 from eosin.lab.crash.endpoints import LabEndpoints, Ports
 from eosin.lab.crash.lab_markers import LabMarkers, MarkerDelay
@@ -43,7 +43,7 @@ from eosin.node.node import Given, Node
 from eosin.node.running import RunningNode
 from eosin.protocol.names import TopicPartition
 from eosin.runtime.chance import SystemChance
-from eosin.settings.start_error import StartError
+from eosin.settings.start_error import AddressInUse, StartError
 from eosin.storage.results.log_results import Marker
 
 if TYPE_CHECKING:
@@ -228,6 +228,8 @@ class LabBroker:
             node = await Node(config, self.nodes.part_at, **given).start()
         except StartError as refused:
             self.is_up = False
+            if isinstance(refused, AddressInUse):
+                raise PortTakenError(refused.without_option) from None
             raise LabError(str(refused)) from None
         self._node = node
         self.nodes.begin_life(node, self._endpoints)

@@ -17,7 +17,7 @@ from eosin.lab.operations import Operations
 from eosin.lab.run.feed import FEED, made_feed
 from eosin.lab.run.judge import Judge, id_named
 from eosin.lab.run.results import PASS, REFERENCE, SKIPPED, Result
-from eosin.lab.run.runner import RunOutcome, run_at
+from eosin.lab.run.runner import RunOutcome, run_at, skipped_by
 from eosin.lab.run.staged_app import RunPlan
 from eosin.lab.scenarios.catalogue import SCENARIOS
 from eosin.lab.scenarios.scenario import Scenario
@@ -64,6 +64,8 @@ async def run(lab: Lab, scenario: str, body: ScenarioRun) -> Result:
     if found is not None and found.behaviour not in ("", plan.behaviour):
         why = f"it needs a broker with --behaviour {found.behaviour}"
         return Result(found.name, SKIPPED, body.seed, 0.0, evidence=why)
+    if (skipped := skipped_by(plan, found, body.seed)) is not None:
+        return skipped
     if lab.is_in_scenario:
         raise RefusedError("a scenario is being run already: one follows the other")
     lab.is_in_scenario = True

@@ -60,6 +60,9 @@ async def test_an_application_that_is_not_there_is_stuck_and_one_run_follows_the
     assert (status, result["verdict"], result["kinds"]) == (200, "FAIL", ["stuck"])
     status, skipped = await control("POST", "/scenarios/last-epoch/run", {})
     assert (status, skipped["verdict"]) == (200, "SKIPPED")
+    status, skipped = await control("POST", "/scenarios/zombie-after-pause/run", {"timeout_ms": 1000})
+    assert (status, skipped["verdict"]) == (200, "SKIPPED")
+    assert "somebody else has started" in skipped["evidence"]
 
 
 @pytest.fixture

@@ -1,5 +1,7 @@
 """The catalogue of incidents: its documentation, and the ways to choose from it."""
 
+import inspect
+import re
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,12 @@ def test_every_scenario_has_its_origin_steps_what_is_healthy_and_a_cure() -> Non
         assert tuple(each.parts) == PARTS, each.name
         assert each.summary.endswith("."), each.name
         assert each.tags, each.name
+
+
+def test_the_scenarios_that_need_the_process_of_an_application_say_so() -> None:
+    steps = re.compile(r"\bapp\.(start_another|stop_first|stop_another|restart|pause)\(")
+    for each in SCENARIOS:
+        assert each.needs_its_process == bool(steps.search(inspect.getsource(each.stage))), each.name
 
 
 def test_scenarios_are_chosen_by_name_pattern_and_tag() -> None:
