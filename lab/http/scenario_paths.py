@@ -8,12 +8,10 @@ from typing import Final
 import msgspec
 
 from eosin.lab.common.errors import LabError, RefusedError, unknown
-from eosin.lab.http.broker_paths import reset
+from eosin.lab.http.broker_paths import begin_anew
 from eosin.lab.http.endpoint import ControlPath
 from eosin.lab.http.failures import REFUSED
 from eosin.lab.http.hosts import Lab
-from eosin.lab.http.values import NewSettings
-from eosin.lab.operations import Operations
 from eosin.lab.run.feed import FEED, made_feed
 from eosin.lab.run.judge import Judge, id_named
 from eosin.lab.run.results import PASS, REFERENCE, SKIPPED, Result
@@ -79,10 +77,7 @@ async def run(lab: Lab, scenario: str, body: ScenarioRun) -> Result:
 
 
 async def _outcome(lab: Lab, scenario: Scenario | None, plan: RunPlan, seed: int) -> RunOutcome:
-    await reset(lab, NewSettings())
-    there = set(await lab.broker.call(Operations.topic_names))
-    wanted = dict.fromkeys((plan.input, *plan.outputs), plan.partitions)
-    await lab.broker.call(Operations.create_topics, {name: wanted[name] for name in wanted if name not in there})
+    await begin_anew(lab, dict.fromkeys((plan.input, *plan.outputs), plan.partitions))
     with tempfile.TemporaryDirectory(prefix="eosin-lab-") as folder:
         return await asyncio.to_thread(
             run_at, lab.blocking, plan, scenario, seed, Path(folder), None if scenario is None else lab.reference

@@ -15,6 +15,8 @@ from eosin.lab.scenarios.steps import (
     requests_since,
 )
 
+_FIRST = 1
+"""Records fed while the client waits for an answer: for more a slow machine takes longer than it waits."""
 _TURNS = 4
 _UNSTABLE_S = 3.0
 _SLICE_S = 0.1
@@ -38,10 +40,11 @@ def zombie_after_pause(eosin: BrokerApi, app: App, seed: int) -> Expectation | N
     offsets in the transaction.
     """
     with on_write(eosin, app).at("handled").hold() as rule:
-        app.feed()
+        app.feed(_FIRST)
         fired(rule, "Produce")
         app.pause()
         rule.release()
+        app.feed()
         _remove_members(eosin, app)
         app.start_another()
         app.catches_up(timeout=10)
@@ -67,7 +70,7 @@ def zombie_member(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
     """
     _check_membership(eosin, app)
     with on_api(eosin, "TxnOffsetCommit").hold() as rule:
-        app.feed(max(1, app.left // 2))
+        app.feed(_FIRST)
         fired(rule, "TxnOffsetCommit")
         if requests_since(eosin, 0, "TxnOffsetCommit")[-1].version < _WITH_MEMBER:
             raise NotPossible("its client does not say with offsets which member it is (KIP-447)")
@@ -76,9 +79,10 @@ def zombie_member(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
     app.catches_up()
     place = now(eosin)
     with on_api(eosin, "TxnOffsetCommit").hold() as rule:
-        app.feed()
+        app.feed(_FIRST)
         fired(rule, "TxnOffsetCommit")
         app.pause()
+        app.feed()
         _remove_members(eosin, app)
         app.start_another()
         app.catches_up()
@@ -161,7 +165,7 @@ def unstable_offsets(eosin: BrokerApi, app: App, seed: int) -> Expectation | Non
     Cure: A client that asks for stable offsets (OffsetFetch v7): librdkafka since 1.6, Java since 2.5.
     """
     with on_end(eosin).hold() as rule:
-        app.feed(max(1, app.left // 2))
+        app.feed(_FIRST)
         fired(rule, "EndTxn")
         pending = [eosin.group(app.group).pending(app.input, each) for each in range(eosin.topic(app.input).partitions)]
         if all(each is None for each in pending):
@@ -208,7 +212,7 @@ def network_partition(eosin: BrokerApi, app: App, seed: int) -> Expectation | No
     Cure: As for transaction-timeout.
     """
     with on_write(eosin, app).at("handled").hold() as rule:
-        app.feed(1)  # no more, or a slow machine takes longer for it than a client waits
+        app.feed(_FIRST)
         fired(rule, "Produce")
         cut = eosin.network.partition()
         try:

@@ -56,7 +56,8 @@ def test_a_scenario_is_printed_with_all_that_is_known_about_it(capsys: pytest.Ca
 def test_functions_of_a_file_are_scenarios(tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
     file.write_text(
-        "import os\n\ndef my_incident(eosin, app, seed):\n    'It rains.'\n    app.feed()\n\ndef _helper():\n    pass\n"
+        "from eosin.testing import Expectation, NotExercised\n\n"
+        "def my_incident(eosin, app, seed):\n    'It rains.'\n    app.feed()\n\ndef _helper():\n    pass\n"
     )
     (mine,) = scenarios_in(file)
     assert (mine.name, mine.summary) == ("my-incident", "It rains.")
