@@ -56,14 +56,11 @@ async def run(lab: Lab, scenario: str, body: ScenarioRun) -> Result:
     """Reset the broker, take an attached application through a scenario (`reference`: none), and judge it."""
     found = None if scenario == REFERENCE else _scenario(scenario)
     plan = _plan(lab, body, is_reference=found is None)
-    if found is not None and found.is_aged:
-        why = "its transactional ids begin at nearly the last epoch, which `eosin lab run --attach` has"
-        return Result(found.name, SKIPPED, body.seed, 0.0, evidence=why)
+    if (skipped := skipped_by(plan, found, body.seed)) is not None:
+        return skipped
     if found is not None and found.behaviour not in ("", plan.behaviour):
         why = f"it needs a broker with --behaviour {found.behaviour}"
         return Result(found.name, SKIPPED, body.seed, 0.0, evidence=why)
-    if (skipped := skipped_by(plan, found, body.seed)) is not None:
-        return skipped
     if lab.is_in_scenario:
         raise RefusedError("a scenario is being run already: one follows the other")
     lab.is_in_scenario = True
