@@ -4,8 +4,8 @@ from eosin.lab.broker_api import BrokerApi
 from eosin.lab.scenarios.scenario import OWN, App, Expectation, NotExercised, NotPossible
 from eosin.lab.scenarios.steps import (
     LASTS_S,
-    STARTS_S,
     another_begins,
+    awaited_since,
     deadline_passes,
     fired,
     now,
@@ -19,7 +19,6 @@ _FIRST = 1
 """Records fed while the client waits for an answer: for more a slow machine takes longer than it waits."""
 _TURNS = 4
 _UNSTABLE_S = 3.0
-_SLICE_S = 0.1
 _WITH_MEMBER = 3
 """The version of TxnOffsetCommit that names the member."""
 _NS_PER_S = 1_000_000_000
@@ -183,10 +182,7 @@ def unstable_offsets(eosin: BrokerApi, app: App, seed: int) -> Expectation | Non
     place = now(eosin)
     app.restart()
     app.feed()
-    waited_s = 0.0
-    while not requests_since(eosin, place, "OffsetFetch") and waited_s < STARTS_S:
-        app.goes_on(_SLICE_S)
-        waited_s += _SLICE_S
+    awaited_since(eosin, app, place, "OffsetFetch")
     app.goes_on(_UNSTABLE_S)
     other.abort()
     asked = requests_since(eosin, place, "OffsetFetch")
