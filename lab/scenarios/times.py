@@ -140,14 +140,18 @@ def metadata_timeouts(eosin: BrokerApi, app: App, seed: int) -> Expectation | No
 
     Origin: long fetches of metadata after which the transaction had timed out.
 
-    Steps: At a write in the middle of a transaction the broker restarts; requests for metadata are held until the
-    transaction is timed out.
+    Steps: At a write in the middle of a transaction the broker restarts; requests for metadata, and the commit of a
+    client that needs none, are held until the transaction is timed out.
 
     Healthy: It recovers: the transaction is aborted and done again.
 
     Cure: As for transaction-timeout.
     """
-    with on_write(eosin, app).at("handled").hold() as written, on_api(eosin, "Metadata").always().hold() as rule:
+    with (
+        on_write(eosin, app).at("handled").hold() as written,
+        on_api(eosin, "Metadata").always().hold() as rule,
+        on_end(eosin).always().hold() as commit,
+    ):
         app.feed()
         fired(written, "Produce")
         eosin.restart(clean=False)
@@ -157,6 +161,7 @@ def metadata_timeouts(eosin: BrokerApi, app: App, seed: int) -> Expectation | No
             if deadline is not None:
                 eosin.clock.advance_to(deadline)
         eosin.clock.advance(seconds=70)
+        commit.release()
         rule.release()
     return None
 
