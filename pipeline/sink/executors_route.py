@@ -23,6 +23,7 @@ import msgspec
 from eosin.client.security.settings import SecuritySettings
 from eosin.pipeline.common.errors import BadRows, RowsLost
 from eosin.pipeline.common.loop_thread import LoopThread
+from eosin.pipeline.common.prompt_worker import SentToTasks
 from eosin.pipeline.common.retrying_client import RetryingClient
 from eosin.pipeline.common.task_timeouts import TaskTimeouts
 from eosin.pipeline.common.worker_heap import exempt_modules_from_collection
@@ -122,8 +123,8 @@ class ExecutorsRoute:
                 raise
             raise refusal from error
         finally:
-            context.setLocalProperty(_BATCH, None)  # type: ignore[arg-type]
             self._loop.run(leases.close())
+            context.setLocalProperty(_BATCH, None)  # type: ignore[arg-type]  # last: it fails without Java
         rows = leases.book.rows
         if tasks != len(rows):
             raise RowsLost(f"{len(rows)} tasks wrote {sum(rows.values())} rows, and Spark reports {tasks} tasks")
@@ -155,7 +156,7 @@ def _column_of(task: "_Task", columns: tuple[str, ...]) -> Any:
     return function(*(col(f"`{name.replace('`', '``')}`") for name in columns))._jc
 
 
-class _Task:
+class _Task(SentToTasks):
     """Writes the rows of one task."""
 
     def __init__(self, security: SecuritySettings, secret: str) -> None:

@@ -14,6 +14,7 @@ from eosin.client.client import Client
 from eosin.pipeline.common.errors import DataLoss, require_spark
 from eosin.pipeline.common.loop_thread import LoopThread
 from eosin.pipeline.common.progress_reports import REMAINING, SKIPS
+from eosin.pipeline.common.prompt_worker import SentToTasks
 from eosin.pipeline.common.retrying_client import RetryingClient
 from eosin.pipeline.common.security import connection_security
 from eosin.pipeline.common.task_timeouts import TaskTimeouts
@@ -140,7 +141,7 @@ class _Planning:
         await self.client.close()
 
 
-class _LogReading:
+class _LogReading(SentToTasks):
     """The common part of both readers: planning, in the planning process, and reading, in tasks."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
