@@ -1,4 +1,4 @@
-"""What Spark sends to its tasks, in a worker that acknowledges it at once.
+"""Prompt acknowledgements from the workers of Spark, of what Eosin's tasks are sent.
 
 Spark sends a worker the function of a task and then its rows, over a loopback connection with Nagle's algorithm (RFC
 896): the last segment of the rows leaves when everything before it is acknowledged. A system that expects an answer
@@ -46,7 +46,7 @@ def acknowledge_at_once() -> bool:
 
 
 def _stream_from_java() -> Any:
-    """What the worker's main function reads from; None if none of the calls that led here is one."""
+    """The stream that the worker's main function reads from; None if none of the calls that led here is one."""
     frame: FrameType | None = sys._getframe()
     while frame is not None:
         if (frame.f_globals.get("__package__") or "").startswith(_SPARK) and _STREAM in frame.f_locals:
