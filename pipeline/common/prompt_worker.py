@@ -34,6 +34,8 @@ def acknowledge_at_once() -> bool:
     stream = _stream_from_java()
     if stream is None or not hasattr(socket, "TCP_QUICKACK"):
         return False
+    if socket.getdefaulttimeout() is not None:
+        return False  # where a user's function has set one, each new socket object turns blocking off, for Spark as well
     with contextlib.suppress(OSError):
         connection = socket.socket(fileno=stream.fileno())
         try:

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import os
 import pickle
 import socket
 from collections.abc import Callable, Iterator
@@ -73,6 +74,16 @@ def test_a_function_that_arrives_elsewhere_arrives_as_usual() -> None:
     here, there = socket.socketpair()
     with here, there, here.makefile("rb") as stream:
         assert not as_worker_of_spark(stream, acknowledge_at_once), "Spark's Unix sockets"
+
+
+def test_a_worker_in_which_sockets_time_out_goes_on_as_usual() -> None:
+    with worker_that_has_answered() as worker, worker.makefile("rb") as stream:
+        socket.setdefaulttimeout(60)
+        try:
+            as_worker_of_spark(stream, acknowledge_at_once)
+        finally:
+            socket.setdefaulttimeout(None)
+        assert os.get_blocking(worker.fileno())
 
 
 def test_the_connection_of_a_worker_of_spark_is_found(spark: "SparkSession") -> None:
