@@ -35,7 +35,7 @@ def acknowledge_at_once() -> bool:
     if stream is None or not hasattr(socket, "TCP_QUICKACK"):
         return False
     if socket.getdefaulttimeout() is not None:
-        return False  # where a user's function has set one, each new socket object turns blocking off, for Spark as well
+        return False  # a function of the user has set one: a new socket object would turn blocking off, for Spark too
     with contextlib.suppress(OSError):
         connection = socket.socket(fileno=stream.fileno())
         try:
