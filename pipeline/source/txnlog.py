@@ -19,6 +19,7 @@ from eosin.pipeline.common.retrying_client import RetryingClient
 from eosin.pipeline.common.security import connection_security
 from eosin.pipeline.common.task_timeouts import TaskTimeouts
 from eosin.pipeline.common.topic_partitions import FoundPartitions
+from eosin.pipeline.common.worker_heap import exempt_modules_from_collection
 from eosin.pipeline.source.end_offsets import EndOffsets
 from eosin.pipeline.source.log_offsets import LogOffsets, cut, divided, limited
 from eosin.pipeline.source.options import (
@@ -219,6 +220,7 @@ class _LogReading(SentToTasks):
         )
         for part in reader:
             yield to_arrow(part, schema)
+        exempt_modules_from_collection()
 
 
 class TxnLogReader(DataSourceReader):

@@ -1,12 +1,9 @@
 """What a task of Spark does for the route `executors`, without Spark."""
 
-import gc
 import json
 import socket
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -20,7 +17,6 @@ from eosin.client.producer import Producer
 from eosin.pipeline.common.loop_thread import LoopThread
 from eosin.pipeline.common.retrying_client import RetryingClient
 from eosin.pipeline.common.security import PLAIN
-from eosin.pipeline.common.worker_heap import exempt_modules_from_collection
 from eosin.pipeline.sink.executors_route import ExecutorsRoute, TaskPlan, TaskWriter
 from eosin.pipeline.sink.lease_client import Leases
 from eosin.pipeline.sink.lease_server import LeaseServer
@@ -138,22 +134,6 @@ async def test_the_connections_of_a_task_that_failed_are_closed() -> None:
             await batch.task(plan, 0, kept)
         await batch.leases.close()
     assert not kept
-
-
-def test_the_modules_of_a_worker_are_exempt_from_garbage_collection(monkeypatch: pytest.MonkeyPatch) -> None:
-    gc.unfreeze()
-    try:
-        monkeypatch.setitem(sys.modules, "a_module_that_is_new", ModuleType("a_module_that_is_new"))
-        monkeypatch.setattr("eosin.pipeline.common.worker_heap._modules_seen", 0)
-        exempt_modules_from_collection()
-        exempt = gc.get_freeze_count()
-        assert exempt > 1000
-        later = [[index] for index in range(5000)]
-        exempt_modules_from_collection()
-        assert gc.get_freeze_count() <= exempt, "nothing new was imported"
-        assert len(later) == 5000
-    finally:
-        gc.unfreeze()
 
 
 class Context:
