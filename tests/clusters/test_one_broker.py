@@ -21,6 +21,7 @@ from eosin.protocol.schemas.broker_registration import BrokerRegistrationRespons
 from eosin.storage.disk.meta_properties import MetaProperties
 
 CONTROLLER = SHORT_SESSIONS
+KINDS_OF_GROUPS = ("group.version", "share.version", "streams.version")
 
 
 @pytest.fixture(scope="module")
@@ -151,10 +152,13 @@ def test_the_page_s_line_starts_a_broker(controller: QuorumController, node_ids:
 @pytest.mark.full
 def test_a_cluster_with_groups_of_other_kinds_is_refused_in_one_sentence(tmp_path: Path) -> None:
     """Level 1 is what Apache Kafka itself formats with."""
-    with QuorumController(tmp_path / "controller", features={"group.version": None}) as controller:
+    with QuorumController(tmp_path / "controller", features=dict.fromkeys(KINDS_OF_GROUPS)) as controller:
         *_, sentence = JoinedBroker(tmp_path / "data", controller, node_id=1).refusal().strip().splitlines()
-        assert sentence.startswith("eosin serve: the cluster has group.version at level 1")
-        assert "--feature group.version=0" in sentence
+        assert sentence.startswith(
+            "eosin serve: the cluster has share.version at level 2 (Eosin supports 0) and streams"
+        )
+        command = sentence.partition(" with ")[2].partition(", or format")[0].split()
+        assert command[-4:] == ["--feature", "share.version=0", "--feature", "streams.version=0"]
         assert asyncio.run(refusal_of_a_registration(controller)) == ErrorCode.UNSUPPORTED_VERSION
 
 
