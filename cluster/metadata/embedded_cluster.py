@@ -195,6 +195,10 @@ class EmbeddedCluster:
     def partition_count(self) -> int:
         return self._image.partition_count
 
+    def partition_racks(self, topic: str) -> tuple[tuple[str, ...], ...]:
+        rack, found = self._config.broker_rack, self._image.topics.get(topic)
+        return () if rack is None or found is None else ((rack,),) * found.partitions
+
     def endpoint(self, listener: str) -> Endpoint:
         return self._endpoints[listener]
 

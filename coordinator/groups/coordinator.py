@@ -419,6 +419,8 @@ class GroupCoordinator:
         for first in range(0, len(members), most) or range(1):
             if first:
                 await next_turn()
+                if not shard.is_active:  # another broker decides by now, and may know them
+                    return LeaveResult(ErrorCode.NOT_COORDINATOR)
             part = tuple(members[first : first + most])
             happened = shard.consumer.happen(group_id, MembersLeft(part))
             error = await happened.written.wait()

@@ -105,7 +105,7 @@ class ConsumerGroups:
         self._topics = topics
         self._classic = classic
         self._held: dict[str, _HeldGroup] = {}
-        self._hashes = TopicHashes()
+        self._hashes = TopicHashes(topics.partition_racks)
         self._timers = MemberTimers(session_clock, self._fired)
         self._computations = TargetComputations(clock=clock, keep=self._target_computed)
         self._leaving: dict[str, _HeldGroup] = {}

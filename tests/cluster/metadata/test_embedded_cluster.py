@@ -488,3 +488,12 @@ async def test_a_broker_setting_that_is_read_at_start_does_not_change() -> None:
     assert outcome.error == ErrorCode.INVALID_REQUEST
     assert outcome.message is not None
     assert "restart" in outcome.message
+
+
+async def test_a_topic_has_its_rack_wherever_this_broker_has_one() -> None:
+    """As it will have in the cluster that takes this directory over (consumer-groups.md 12.4)."""
+    for rack, racks in ((None, ()), ("hall-1", (("hall-1",), ("hall-1",)))):
+        cluster, _ = await started(FakeLogManager(), BrokerConfig(broker_rack=rack))
+        await cluster.create_topic("orders", partitions=2)
+        assert cluster.partition_racks("orders") == racks
+        assert cluster.partition_racks("gone") == ()

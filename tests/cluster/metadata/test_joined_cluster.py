@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace as with_fields
 from scripted_controller import HERE, ScriptedCluster, broker, partition, topic, topic_id
 
 from eosin.broker.config.entries import broker_entries
@@ -426,3 +427,16 @@ async def test_a_broker_that_may_keep_no_secret_has_one_of_its_own_and_says_so(
     assert (await world.cluster.keep_secret(b"its own")).error is ErrorCode.NONE
     assert world.cluster.credentials.secret == b"its own"
     assert "CLUSTER_AUTHORIZATION_FAILED), so this broker's are its own until it stops" in caplog.text
+
+
+async def test_the_racks_of_partitions_are_those_of_their_replicas_registered_brokers() -> None:
+    """What Apache Kafka's hash of topics has of them (consumer-groups.md 12.4)."""
+    world = with_orders()
+    assert world.cluster.partition_racks("orders") == (), "no broker has a rack"
+    racks = {HERE: "r2", 3: "r1"}
+    world.publish(*(with_fields(broker(node, epoch=9, fenced=True), rack=rack) for node, rack in racks.items()))
+    world.publish(*(partition("orders", index, replicas=(HERE, 2, 3)[:count]) for index, count in ((1, 3), (2, 1))))
+    assert world.cluster.partition_racks("orders") == (("r2",), ("r1", "r2"), ("r2",))
+    assert world.cluster.partition_racks("gone") == ()
+    world.publish(records.UnregisterBrokerRecord(3, 9))
+    assert world.cluster.partition_racks("orders") == (("r2",), ("r2",), ("r2",))
