@@ -60,6 +60,7 @@ def heartbeat(decision: ConsumerDecision, request: ConsumerHeartbeat, *, topics_
         # In the following the client may have missed an answer. (Apache Kafka tells it nothing.)
         or request.member_epoch != after.epoch
         or (request.owned is not None and not request.owned <= after.assigned.keys())
+        or _may_have_missed_a_step(after, request)
     )
     return HeartbeatResult(
         ErrorCode.NONE,
@@ -68,6 +69,13 @@ def heartbeat(decision: ConsumerDecision, request: ConsumerHeartbeat, *, topics_
         heartbeat_interval_ms=decision.config.heartbeat_interval_ms,
         assignment=frozenset(after.assigned) if tells else None,
     )
+
+
+def _may_have_missed_a_step(member: ConsumerMember, request: ConsumerHeartbeat) -> bool:
+    """True if the member's last step kept its epoch, by which its client would have noticed, and may have come of a
+    request that was late, so that its answer went nowhere. (Apache Kafka does not tell it again: partitions to revoke
+    stay until the rebalance timeout, and partitions that it got are read by nobody until the next rebalance.)"""
+    return member.previous_epoch == member.epoch and request.owned != member.assigned.keys()
 
 
 def _has_place(group: ConsumerGroup, request: ConsumerHeartbeat) -> bool:
