@@ -282,9 +282,9 @@ class ConsumerGroups:
 
         def settled(error: ErrorCode, base_offset: int) -> None:
             outcome.append(error)
+            self._settled(group_id, held, decided.group, error)
             if is_in_log and error is not ErrorCode.NONE:
                 self._is_lost(group_id, held)
-            self._settled(group_id, held, decided.group, error)
             written(error and of_consumer_group(error), base_offset)
 
         self.write(records, settled)
@@ -296,9 +296,12 @@ class ConsumerGroups:
         return held
 
     def _is_lost(self, group_id: str, held: _HeldGroup) -> None:
-        """Forget what the group has decided since it was durable: a look at its topics, parts of a target."""
+        """Forget what the group has decided since it was durable: a look at its topics, parts of a target, the end of
+        members' sessions."""
         held.seen_version = -1
         self._computations.cancel(group_id)
+        if not held.in_flight and self._held.get(group_id) is held:
+            self._start_timers([held.current])
 
     def _settled(self, group_id: str, held: _HeldGroup, group: ConsumerGroup, error: ErrorCode) -> None:
         held.in_flight -= 1
