@@ -142,6 +142,18 @@ class ConsumerGroups:
         held = self._held.get(group_id)
         return None if held is None or held.is_going else held.durable
 
+    def silent_ms(self, group_id: str, member_id: str) -> int | None:
+        """Time since a member was heard of, or since its group was loaded, by the session timeout that counts now; None
+        if there is no such member."""
+        group = self.current(group_id)
+        member = None if group is None else group.members.get(member_id)
+        left_ms = self._timers.left_ms(TimerKey(group_id, ConsumerTimerKind.SESSION, member_id))
+        if member is None or left_ms is None:
+            return None
+        classic = member.classic
+        timeout_ms = self.config_of(group_id).session_timeout_ms if classic is None else classic.session_timeout_ms
+        return max(0, round(timeout_ms - left_ms))
+
     def is_going(self, group_id: str) -> bool:
         """True while the group is being deleted."""
         held = self._held.get(group_id)
