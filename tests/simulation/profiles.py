@@ -78,12 +78,19 @@ def _full_for_a_moment(plan: Plan, chance: random.Random) -> Plan:
     )
 
 
-def _members(plan: Plan, chance: random.Random, *, are_static: bool) -> Plan:
+def _members(plan: Plan, chance: random.Random, *, are_static: bool = False, are_consumers: bool = False) -> Plan:
     """A group whose members come while others are in the middle of a transaction: with the same name, if they are
     static, or as one more."""
     topic = chance.choice(TOPICS)
     sources = tuple(partition for partition in PARTITIONS if partition.topic == topic)
-    group = AppPlan("group", _instances(chance, 4, successor_ms=300), sources, is_group=True, is_static=are_static)
+    group = AppPlan(
+        "group",
+        _instances(chance, 4, successor_ms=300),
+        sources,
+        is_group=True,
+        is_static=are_static,
+        is_consumer=are_consumers,
+    )
     apps = (*_writers(chance, 2), group)
     return replace(plan, apps=apps, delay_ms=10.0, stall=0.05, deletions=0, faults=_slow_moments(chance, 3))
 
@@ -107,8 +114,10 @@ def _copiers_cut_off(plan: Plan, chance: random.Random) -> Plan:
 
 PROFILES: Final[Mapping[str, Profile]] = {
     "full for a moment": _full_for_a_moment,
-    "more members": partial(_members, are_static=False),
+    "more members": _members,
     "static members": partial(_members, are_static=True),
+    "consumer members": partial(_members, are_consumers=True),
+    "static consumer members": partial(_members, are_static=True, are_consumers=True),
     "forgotten ids": _forgotten_ids,
 }
 CLUSTER_PROFILES: Final[Mapping[str, Profile]] = {

@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from eosin.coordinator.groups.consumer.assignors.assignment import Partitions
-from eosin.coordinator.groups.consumer.rules.decision import MAX_EPOCH, ConsumerDecision
+from eosin.coordinator.groups.consumer.rules.decision import MAX_GROUP_EPOCH, ConsumerDecision
 from eosin.coordinator.groups.consumer.rules.events import ConsumerHeartbeat, ConsumerTimerKind, HeartbeatResult
 from eosin.coordinator.groups.consumer.rules.group import (
     JOIN_EPOCH,
@@ -194,7 +194,7 @@ def begin_epoch(
         names = decision.group.subscribed_names()
         changed = decision.hash_of(names) != decision.group.metadata_hash
     if changed:
-        if decision.group.epoch >= MAX_EPOCH:
+        if decision.group.epoch >= MAX_GROUP_EPOCH:
             raise RefusedHeartbeat(ErrorCode.UNKNOWN_SERVER_ERROR, "The group has used up its epochs: delete it.")
         decision.bump()
     elif not decision.group.is_stored:
