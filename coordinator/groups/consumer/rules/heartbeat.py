@@ -75,7 +75,7 @@ def _may_have_missed_a_step(member: ConsumerMember, request: ConsumerHeartbeat) 
     """True if the member's last step kept its epoch, by which its client would have noticed, and may have come of a
     request that was late, so that its answer went nowhere. (Apache Kafka does not tell it again: partitions to revoke
     stay until the rebalance timeout, and partitions that it got are read by nobody until the next rebalance.)"""
-    return member.previous_epoch == member.epoch and request.owned != member.assigned.keys()
+    return member.previous_epoch == member.epoch and request.owned != frozenset(member.assigned)
 
 
 def _has_place(group: ConsumerGroup, request: ConsumerHeartbeat) -> bool:
