@@ -14,7 +14,7 @@ from eosin.coordinator.groups.consumer.rules.group import (
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicIdPartition, TopicPartition
 from model_checker.groups.coordinating import EPOCHS, REPLAYED, stored
-from model_checker.groups.values import State, instance_id, known_topics, member_id
+from model_checker.groups.values import Phase, State, instance_id, known_topics, member_id
 from model_checker.violation import Violation
 
 ONE_OWNER: Final = "a partition has one owner"
@@ -86,6 +86,8 @@ def _check_committers(state: State) -> None:
     committers: dict[TopicIdPartition, str] = {}
     for index, member in enumerate(state.members):
         name = member_id(index, member)
+        if member.kind.is_classic and member.phase is Phase.SYNC:
+            continue  # Java's consumer commits nothing until it has fetched its assignment
         for place in member.owned:
             if place.topic_id not in names:
                 continue

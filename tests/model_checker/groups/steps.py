@@ -68,14 +68,28 @@ def fair_actions(state: State) -> Iterator[Action]:
             yield Action("request", index)
         if not member.kind.is_classic and member.owned != member.told:
             yield Action("take up", index)
-    alive = {member_id(index, member) for index, member in enumerate(state.members) if not member.is_gone}
+    alive = {member_id(index, member): member for index, member in enumerate(state.members) if not member.is_gone}
     for timer in state.coordinator.timers:
-        if timer.kind is ConsumerTimerKind.SESSION and timer.member_id not in alive:
+        if _runs_out(timer, alive.get(timer.member_id), is_confused=state.is_confused):
             yield Action("expire", what=timer)
     if state.coordinator.parts:
         yield Action("part")
     for number in range(len(state.late)):
         yield Action("late", what=number)
+
+
+def _runs_out(timer: ConsumerTimer, member: Member | None, *, is_confused: bool) -> bool:
+    """True if nothing will stop a timer: its member is gone, or does not know that it is waited for, since a late copy
+    of a request has brought that about."""
+    if member is None:
+        return timer.kind is ConsumerTimerKind.SESSION
+    match timer.kind:
+        case ConsumerTimerKind.REBALANCE:
+            return is_confused and member.has_said and member.owned == member.told and not member.has_missed
+        case ConsumerTimerKind.SYNC:
+            return is_confused and member.phase is Phase.HEARTBEAT
+        case _:
+            return False
 
 
 def faults(state: State, bounds: Bounds) -> Iterator[Action]:
@@ -183,11 +197,14 @@ def _kill(state: State, action: Action, bounds: Bounds) -> State:
 
 
 def _subscribe(state: State, action: Action, bounds: Bounds) -> State:
-    """It reads the first topic alone, or all of them again, and says so with its next request."""
+    """It reads the first topic alone, or all of them again, and says so with its next request. None that names other
+    topics is on its way any more: nothing would tell it from the newest."""
     names = tuple(name for name, _ in bounds.topics)
     member = state.members[action.member]
     after = member._replace(topics=names[:1] if member.topics == names else names, has_missed=True)
-    return _with(_spend(state, "subscriptions"), action.member, after)
+    name = member_id(action.member, member)
+    late = tuple(each for each in state.late if each.member_id != name)
+    return _with(_spend(state, "subscriptions"), action.member, after, late=late)
 
 
 def _expire(state: State, action: Action, bounds: Bounds) -> State:
