@@ -24,6 +24,8 @@ final class ConsumerHandle implements Harness.Handle, ConsumerRebalanceListener 
     final KafkaConsumer<byte[], byte[]> consumer;
     final String group;
     private final Deque<ConsumerRecord<byte[], byte[]>> polled = new ArrayDeque<>();
+    /** What the read that goes on has found: of partitions that are revoked meanwhile, others will read it again. */
+    private final List<ConsumerRecord<byte[], byte[]>> found = new ArrayList<>();
     private ConsumerGroupMetadata remembered;
 
     ConsumerHandle(JsonObject args) {
@@ -70,6 +72,9 @@ final class ConsumerHandle implements Harness.Handle, ConsumerRebalanceListener 
                 return consumer.assignment().stream()
                         .map(each -> new Object[] {each.topic(), each.partition()})
                         .collect(Collectors.toList());
+            case "seek":
+                seek(Args.offsets(args));
+                return null;
             case "commit":
                 consumer.commitSync(Args.offsets(args));
                 return null;
@@ -92,6 +97,7 @@ final class ConsumerHandle implements Harness.Handle, ConsumerRebalanceListener 
     @Override
     public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
         polled.removeIf(each -> partitions.contains(new TopicPartition(each.topic(), each.partition())));
+        found.removeIf(each -> partitions.contains(new TopicPartition(each.topic(), each.partition())));
     }
 
     /** What a producer adds offsets with: the metadata as they are, or as they were when they were to be remembered. */
@@ -114,16 +120,21 @@ final class ConsumerHandle implements Harness.Handle, ConsumerRebalanceListener 
         starts.forEach((partition, start) -> consumer.seek(partition, start.offset()));
     }
 
+    private void seek(Map<TopicPartition, OffsetAndMetadata> places) {
+        polled.removeIf(each -> places.containsKey(new TopicPartition(each.topic(), each.partition())));
+        places.forEach((partition, place) -> consumer.seek(partition, place.offset()));
+    }
+
     private List<Object[]> read(int count, long timeoutMs) {
-        List<Object[]> found = new ArrayList<>();
+        found.clear();
         long end = System.nanoTime() + timeoutMs * 1_000_000;
         while (true) {
             while (found.size() < count && !polled.isEmpty()) {
-                found.add(told(polled.poll()));
+                found.add(polled.poll());
             }
             long leftMs = (end - System.nanoTime()) / 1_000_000;
             if (found.size() == count || leftMs <= 0) {
-                return found;
+                return found.stream().map(ConsumerHandle::told).collect(Collectors.toList());
             }
             consumer.poll(Duration.ofMillis(Math.min(leftMs, LONGEST_POLL_MS))).forEach(polled::add);
         }
