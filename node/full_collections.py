@@ -7,7 +7,7 @@ left to the clock.
 
 In a broker that has little they walk all of it. In one that has much, what has survived one is frozen: no other looks
 at it again, and its references free it when it goes. Since many containers at once would be much to walk, one is due as
-soon as some tens of thousands have grown old. What is frozen and ends in a cycle later stays in memory, so nothing that
+soon as some thousands have grown old. What is frozen and ends in a cycle later stays in memory, so nothing that
 comes and goes may end in one (ADR 58).
 """
 
@@ -22,10 +22,9 @@ COLLECT_MS: Final = 10_000
 """Interval of the checks."""
 FEW_BLOCKS: Final = 80_000
 """Allocated blocks beside those of a start; to walk what they hold, and what has come since, takes 20 ms at most."""
-GROWN: Final = 2
-"""Middle collections that leave enough to be walked by a full one: 12,000 containers each, a few milliseconds."""
 _YOUNG: Final = (2_000, 5)
-"""Containers that a young collection walks, and young collections before a middle one: each takes a millisecond."""
+"""Containers that a young collection walks, and young collections before a middle one: each takes a millisecond or two,
+and a full one of what such a middle one leaves, 12,000 containers at most, two or three."""
 _SELDOM: Final = 300
 """Middle collections before the interpreter begins a full one itself, if old containers have grown by a quarter: three
 million containers in one turn of the event loop."""
@@ -52,8 +51,8 @@ class FullCollections:
         self._freeze = freeze
         self._soon = soon
         self._at_start = blocks() or 0
-        self._grown = 0
-        """Middle collections since the last full one."""
+        self._has_grown = False
+        """True if anything may have grown old since the last full collection."""
 
     @classmethod
     def of_this_process(cls, soon: Callable[[Callable[[], None]], object]) -> Self:
@@ -71,19 +70,18 @@ class FullCollections:
 
     def grew_old(self) -> None:
         """Some containers may have grown old."""
-        self._grown += 1
-        if self._grown % GROWN == 0:
-            self._soon(self._check_growth)
+        self._has_grown = True
+        self._soon(self._check_growth)
 
     def check(self) -> None:
         """Collect if anything has grown old since the last time."""
-        if not self._grown:
+        if not self._has_grown:
             return
         now = self._blocks()
         if now is None:
             return
         self._collect()
-        self._grown = 0
+        self._has_grown = False
         if now > self._at_start + FEW_BLOCKS:
             self._freeze()
 

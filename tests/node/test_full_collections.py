@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from eosin.node.full_collections import FEW_BLOCKS, GROWN, FullCollections
+from eosin.node.full_collections import FEW_BLOCKS, FullCollections
 
 
 class Interpreter:
@@ -45,7 +45,7 @@ def test_a_small_broker_that_works_is_walked_at_each_check_and_nothing_in_it_is_
     interpreter = Interpreter()
     interpreter.blocks += FEW_BLOCKS
     for _ in range(10):
-        interpreter.grow_old(10 * GROWN)
+        interpreter.grow_old(10)
         interpreter.turn()
         interpreter.collections.check()
     assert (interpreter.full, interpreter.frozen) == (10, 0)
@@ -54,7 +54,7 @@ def test_a_small_broker_that_works_is_walked_at_each_check_and_nothing_in_it_is_
 def test_nothing_is_walked_while_it_is_not_known_what_is_allocated() -> None:
     interpreter = Interpreter()
     interpreter.is_busy = True
-    interpreter.grow_old(GROWN)
+    interpreter.grow_old()
     interpreter.turn()
     interpreter.collections.check()
     assert interpreter.full == 0
@@ -66,9 +66,7 @@ def test_nothing_is_walked_while_it_is_not_known_what_is_allocated() -> None:
 def test_what_has_grown_old_in_a_large_broker_is_walked_soon_and_once() -> None:
     interpreter = Interpreter()
     interpreter.blocks += FEW_BLOCKS + 1
-    interpreter.grow_old(GROWN - 1)
-    assert not interpreter.next_turn
-    interpreter.grow_old()
+    interpreter.grow_old(3)
     assert interpreter.full == 0, "in the middle of whatever has made so much"
     interpreter.turn()
     assert (interpreter.full, interpreter.frozen) == (1, 1)
@@ -76,11 +74,11 @@ def test_what_has_grown_old_in_a_large_broker_is_walked_soon_and_once() -> None:
     assert interpreter.full == 1
 
 
-def test_what_little_has_grown_old_in_a_large_broker_is_left_to_the_clock() -> None:
+def test_a_broker_that_has_become_large_while_nobody_looked_is_frozen_by_the_clock() -> None:
     interpreter = Interpreter()
-    interpreter.blocks += 1_000_000
     interpreter.grow_old()
     interpreter.turn()
     assert interpreter.full == 0
+    interpreter.blocks += FEW_BLOCKS + 1
     interpreter.collections.check()
     assert (interpreter.full, interpreter.frozen) == (1, 1)
