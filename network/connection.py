@@ -181,7 +181,8 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._schedule_begin()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The client is gone. Its requests go on, and their responses are dropped."""
+        """The client is gone. Its requests go on, and their responses are dropped. When they have ended the connection
+        is in no cycle, so nobody has to collect it (ADR 58)."""
         self._closing = True
         self.closed_ms = self._host.clock.now_ms()
         self._transport = None
@@ -191,16 +192,19 @@ class ServerConnection(asyncio.BufferedProtocol):
                 handle.cancel()
         if self._gate is not None:
             self._gate.closed()
+            self._gate = None
         self._host.refused_peers.lost(self)
         self._fetch.drop()
         self._responses.drop()
         self._decoder.drop_large()
+        self._decoder.forget_sender()
         if not self._exchanges:
             self._decoder.release()
         for each in (self._frames, self._exchanges, self.contexts):
             each.clear()
         if self._link is not None:
             self._link.lost(self._host.hooks)
+            self._link = None
 
     @property
     def frame_owner(self) -> Principal | str:

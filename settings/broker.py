@@ -311,6 +311,7 @@ class BrokerConfig(SaslSettings):
         "Whether groups with members change between classic and consumer group as their clients do.",
         kind=STRING,
         choices=tuple(policy.value for policy in MigrationPolicy),
+        ignores_case=True,
     )
     group_consumer_regex_refresh_interval_ms: int = setting(
         600_000,

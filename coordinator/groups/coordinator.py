@@ -475,7 +475,10 @@ class GroupCoordinator:
     def silent_ms(self, group_id: str, member_id: str) -> int | None:
         """Time since a member was heard of, in ms; None while it waits in a join, or where there is none."""
         shard = self._shards.of_group(group_id)
-        return None if isinstance(shard, ErrorCode) else shard.runner.silent_ms(group_id, member_id)
+        if isinstance(shard, ErrorCode):
+            return None
+        in_kind = shard.consumer if group_id in shard.consumer else shard.runner
+        return in_kind.silent_ms(group_id, member_id)
 
     @property
     def group_count(self) -> int:

@@ -72,6 +72,9 @@ final class ConsumerHandle implements Harness.Handle, ConsumerRebalanceListener 
                 return consumer.assignment().stream()
                         .map(each -> new Object[] {each.topic(), each.partition()})
                         .collect(Collectors.toList());
+            case "seek":
+                seek(Args.offsets(args));
+                return null;
             case "commit":
                 consumer.commitSync(Args.offsets(args));
                 return null;
@@ -117,6 +120,11 @@ final class ConsumerHandle implements Harness.Handle, ConsumerRebalanceListener 
         polled.clear();
         consumer.assign(starts.keySet());
         starts.forEach((partition, start) -> consumer.seek(partition, start.offset()));
+    }
+
+    private void seek(Map<TopicPartition, OffsetAndMetadata> places) {
+        polled.removeIf(each -> places.containsKey(new TopicPartition(each.topic(), each.partition())));
+        places.forEach((partition, place) -> consumer.seek(partition, place.offset()));
     }
 
     private List<Object[]> read(int count, long timeoutMs) {
