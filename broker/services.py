@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from eosin.broker.partitions import Partitions
     from eosin.broker.security.group_shares import GroupShares
     from eosin.broker.security.new_producers import NewProducers
+    from eosin.broker.sharing.sharing import Sharing
     from eosin.broker.traffic_stats import TrafficStats
     from eosin.broker.transactions.verification import TransactionVerification
     from eosin.cluster.metadata.responses import MetadataResponses
@@ -69,6 +70,8 @@ class Services:
     """Limits the memory of groups by user; None without such a limit."""
     new_producers: "NewProducers" = field(init=False)
     """Limits the transactional ids and producers that clients may add."""
+    sharing: "Sharing | None" = None
+    """Share groups at the leader of their partitions; None where they are not served at all."""
     acls: "AclEntries | None" = None
     """The entries that the authorizer decides by; None without one."""
     reload_stores: "ReloadStores | None" = None

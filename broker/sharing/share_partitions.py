@@ -1,0 +1,171 @@
+"""`SharePartitions`: the share partitions that this broker leads, by group (KIP-932; new-groups B5, B14).
+
+Always true: of one group and partition there is at most one at work; what an earlier one still writes is written before
+the next one reads. A share partition goes with the leadership of its log, with its topic, with the last session of its
+group, and with the feature; there are at most `max_partitions`, whoever asks.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from eosin.broker.sharing.config import ShareConfigOf
+from eosin.broker.sharing.counts import ShareCounts
+from eosin.broker.sharing.share_partition import SharePartition
+from eosin.coordinator.share_state.state import SharePartition as SharePartitionKey
+from eosin.model.cluster import ClusterListener, PartitionState, Topic
+from eosin.model.features import SHARE_VERSION
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import TopicPartition, Uuid
+from eosin.runtime.clock import Clock
+
+if TYPE_CHECKING:
+    from eosin.coordinator.share_state.ports import ShareStateStore
+    from eosin.model.cluster import Cluster
+    from eosin.storage.log.partition_log import PartitionLog
+
+_LOG: Final = logging.getLogger(__name__)
+
+
+class SharePartitions(ClusterListener):
+    """All of them. It subscribes itself to nothing."""
+
+    def __init__(
+        self,
+        *,
+        cluster: "Cluster",
+        store: "ShareStateStore",
+        config_of: ShareConfigOf,
+        clock: Clock,
+        max_partitions: int,
+    ) -> None:
+        self.config_of: Final = config_of
+        self.counts: Final = ShareCounts()
+        self._cluster = cluster
+        self._store = store
+        self._clock = clock
+        self._max_partitions = max_partitions
+        self._by_group: dict[str, dict[SharePartitionKey, SharePartition]] = {}
+        self._by_name: dict[TopicPartition, dict[SharePartitionKey, SharePartition]] = {}
+        self._count = 0
+        self._writing: dict[SharePartitionKey, SharePartition] = {}
+        """Those that are dropped and still write."""
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._is_full = False
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[SharePartition]:
+        for some in self._by_group.values():
+            yield from some.values()
+
+    def of_group(self, group_id: str) -> list[SharePartition]:
+        """Those of one group."""
+        return list(self._by_group.get(group_id, {}).values())
+
+    def known(self, group_id: str, topic_id: Uuid, partition: int) -> SharePartition | None:
+        """The share partition, if it is in memory."""
+        return self._by_group.get(group_id, {}).get(SharePartitionKey(group_id, topic_id, partition))
+
+    def get(self, group_id: str, topic_id: Uuid, name: TopicPartition, log: "PartitionLog") -> SharePartition | None:
+        """The share partition of a log that this broker leads, which begins to load if it was not in memory; None where
+        there are too many."""
+        found = self.known(group_id, topic_id, name.partition)
+        if found is not None:
+            if found.log is log and found.leader_epoch == log.leader_epoch:
+                return found
+            found.lose(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if self._count >= self._max_partitions:
+            if not self._is_full:
+                _LOG.warning("%d share partitions are in memory: no other one is served", self._count)
+            self._is_full = True
+            return None
+        self._is_full = False
+        key = SharePartitionKey(group_id, topic_id, name.partition)
+        made = SharePartition(
+            key,
+            name,
+            log,
+            store=self._store,
+            config_of=partial(self.config_of, group_id),
+            clock=self._clock,
+            counts=self.counts,
+            lost=self._forget,
+        )
+        self._by_group.setdefault(group_id, {})[key] = made
+        self._by_name.setdefault(name, {})[key] = made
+        self._count += 1
+        self._run(made.load(self._writing.get(key)))
+        return made
+
+    def drop_group(self, group_id: str) -> None:
+        """Nobody fetches for the group any more."""
+        for each in self.of_group(group_id):
+            if each.window is None:
+                each.lose(ErrorCode.NOT_LEADER_OR_FOLLOWER)  # it stops to load
+            else:
+                self._forget(each)
+
+    async def stop(self) -> None:
+        """End all that is under way: writes, after which acknowledgements are answered, come to their end."""
+        for each in list(self):
+            await each.settled()
+        for each in list(self):
+            each.lose(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _forget(self, gone: SharePartition) -> None:
+        group = self._by_group.get(gone.key.group_id, {})
+        if group.get(gone.key) is not gone:
+            return
+        gone.retire()
+        self._count -= 1
+        del group[gone.key]
+        if not group:
+            del self._by_group[gone.key.group_id]
+        of_name = self._by_name[gone.name]
+        del of_name[gone.key]
+        if not of_name:
+            del self._by_name[gone.name]
+        if gone.is_writing:
+            self._writing[gone.key] = gone
+            self._run(self._last_write(gone))
+
+    async def _last_write(self, gone: SharePartition) -> None:
+        await gone.settled()
+        if self._writing.get(gone.key) is gone:
+            del self._writing[gone.key]
+
+    def _run(self, work: "asyncio._CoroutineLike[None]") -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # The cluster's changes ------------------------------------------------------------------------------------------
+
+    def partition_changed(
+        self, partition: TopicPartition, before: PartitionState | None, after: PartitionState | None
+    ) -> None:
+        """What members have of a leader before is lost with it."""
+        some = self._by_name.get(partition)
+        if not some:
+            return
+        leads = after is not None and after.leader_id == self._cluster.node_id
+        error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if after is None else ErrorCode.NOT_LEADER_OR_FOLLOWER
+        for each in list(some.values()):
+            if after is None or not leads or after.leader_epoch > each.leader_epoch:
+                each.lose(error)
+
+    def topic_deleted(self, topic: Topic) -> None:
+        """Its partitions have gone before it."""
+
+    def features_changed(self) -> None:
+        """Without the feature there are none (new-groups 2.4)."""
+        if not self._cluster.features.level(SHARE_VERSION):
+            for each in list(self):
+                each.lose(ErrorCode.NOT_LEADER_OR_FOLLOWER)
