@@ -55,6 +55,7 @@ class SharedPartition:
         self.name = TopicPartition("", self.index)
         """With the topic's name, where it was found."""
         self.partition: SharePartition | None = None
+        """The share partition that was found last."""
         self.error = ErrorCode.NONE
         self.message: str | None = None
         self.records: bytes | memoryview = NO_RECORDS
@@ -125,7 +126,9 @@ class ShareFetchPass:
         return available
 
     def _find(self, wanted: SharedPartition) -> ErrorCode:
-        services, wanted.partition = self._services, None
+        services = self._services
+        if wanted.partition is not None and wanted.partition.error:
+            return wanted.partition.error  # and no other one in this request: the client comes again
         topic = services.cluster.topic_by_id(wanted.topic_id)
         if topic is None:
             return ErrorCode.UNKNOWN_TOPIC_ID
@@ -191,6 +194,7 @@ class ShareFetchPass:
         except CorruptRecords:
             each.error = ErrorCode.CORRUPT_MESSAGE
             return True
+        before = partition.progress
         each.acquired = partition.acquire(
             self._key.member_id,
             fetched,
@@ -206,7 +210,7 @@ class ShareFetchPass:
             self._left_bytes -= len(each.records)
             self._memory_left -= len(each.records)
             self._is_first = False
-        return True
+        return partition.progress != before
 
     async def _result(self, partition: SharePartition, offset: int, max_bytes: int, *, is_any: bool) -> ReadResult:
         result = partition.log.read(offset, max_bytes=max_bytes, isolation=self._isolation, min_one_batch=is_any)

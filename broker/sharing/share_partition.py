@@ -274,6 +274,12 @@ class SharePartition:
             self._is_wanted = False
             self.wake()
 
+    @property
+    def progress(self) -> tuple[int, int, int] | None:
+        """A value that changes when something is acquired or found to be done."""
+        window = self.window
+        return None if window is None else (window.start, window.end, window.available)
+
     def read_bytes(self, records: int) -> int:
         """Bytes to read for so many records, by what the last read has shown."""
         return FIRST_READ_BYTES if not self._record_bytes else int(1.25 * records * self._record_bytes) + 4096

@@ -7,9 +7,9 @@ group, and with the feature; there are at most `max_partitions`, whoever asks.
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from eosin.broker.sharing.config import ShareConfigOf
 from eosin.broker.sharing.counts import ShareCounts
@@ -20,6 +20,7 @@ from eosin.model.features import SHARE_VERSION
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition, Uuid
 from eosin.runtime.clock import Clock
+from eosin.runtime.start_now import start_now
 
 if TYPE_CHECKING:
     from eosin.coordinator.share_state.ports import ShareStateStore
@@ -141,10 +142,11 @@ class SharePartitions(ClusterListener):
         if self._writing.get(gone.key) is gone:
             del self._writing[gone.key]
 
-    def _run(self, work: "asyncio._CoroutineLike[None]") -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        task = start_now(work)
+        if task is not None:
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
     # The cluster's changes ------------------------------------------------------------------------------------------
 

@@ -3,14 +3,16 @@
 
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from eosin.broker.sharing.rules.acknowledgements import AcknowledgementBatch, acknowledgements
+from eosin.broker.sharing.rules.acknowledgements import acknowledgements
 from eosin.broker.unserved_groups import GroupProtocol
 from eosin.model.cluster import NO_LEADER
 from eosin.model.resources import Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicIdPartition, TopicPartition, Uuid
+from eosin.protocol.schemas.share_acknowledge import AcknowledgePartition, AcknowledgeTopic, ShareAcknowledgeRequest
+from eosin.protocol.schemas.share_fetch import FetchPartition, FetchTopic, ShareFetchRequest
 from eosin.runtime.turns import next_turn
 from eosin.security.access import Right
 
@@ -33,22 +35,13 @@ Told = tuple[ErrorCode, str | None]
 ALL_RIGHT: Final[Told] = (ErrorCode.NONE, None)
 
 
-class _Partition(Protocol):
-    partition_index: int
-    acknowledgement_batches: Sequence[AcknowledgementBatch]
+_Partition = FetchPartition | AcknowledgePartition
+_Topic = FetchTopic | AcknowledgeTopic
 
 
-class _Topic(Protocol):
-    topic_id: Uuid
-    partitions: Sequence[_Partition]
-
-
-class _Request(Protocol):
-    group_id: str | None
-    member_id: str | None
-
-
-def refusal(request: _Request, context: "RequestContext", services: "Services") -> Told | None:
+def refusal(
+    request: ShareFetchRequest | ShareAcknowledgeRequest, context: "RequestContext", services: "Services"
+) -> Told | None:
     """The reason why nothing of a request is handled; None for one that may be."""
     sharing = services.sharing
     if sharing is None or not sharing.is_served:

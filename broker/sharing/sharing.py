@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Sharing(ClusterListener):
-    """Its share partitions and share sessions. `partitions` follows the cluster before it."""
+    """Its share partitions and share sessions."""
 
     def __init__(
         self,
@@ -34,6 +34,11 @@ class Sharing(ClusterListener):
         self.is_stopping = False
         """True if fetches wait no more."""
         self._cluster = cluster
+
+    @property
+    def listeners(self) -> tuple[ClusterListener, ...]:
+        """Those who follow the cluster, in the order in which they are told."""
+        return self, self.partitions
 
     @property
     def is_served(self) -> bool:

@@ -2,23 +2,18 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import Final, Protocol
+from typing import Final
 
 from eosin.broker.sharing.rules.window import Acknowledgement, AcknowledgeType
+from eosin.protocol.schemas import share_acknowledge, share_fetch
+
+AcknowledgementBatch = share_fetch.AcknowledgementBatch | share_acknowledge.AcknowledgementBatch
+"""One range of a request, with one type for all of its offsets, or one for each."""
 
 _LAST_TYPE: Final = AcknowledgeType.REJECT
 _MAX_OFFSET: Final = 2**63 - 1
 MOST: Final = 10_000
 """Batches, and types of one batch: as many offsets as a window may hold at most."""
-
-
-class AcknowledgementBatch(Protocol):
-    """One range of a request, of ShareFetch or ShareAcknowledge."""
-
-    first_offset: int
-    last_offset: int
-    acknowledge_types: Sequence[int]
-    """One type for all of its offsets, or one for each."""
 
 
 def acknowledgements(batches: Sequence[AcknowledgementBatch], *, renews: bool) -> list[Acknowledgement] | str:

@@ -98,9 +98,7 @@ class WindowMachine(RuleBasedStateMachine):
         before = {offset: run for run in self.window.runs for offset in range(run.first, run.end)}
         free = {offset for offset, run in before.items() if run.is_free}
         end = self.window.end
-        ranges, _ = self.window.acquire(
-            member, fetched, offset=offset, limits=limits, due_ms=self.now_ms + LOCK_MS
-        )
+        ranges, _ = self.window.acquire(member, fetched, offset=offset, limits=limits, due_ms=self.now_ms + LOCK_MS)
         taken = [each for first, last, _ in ranges for each in range(first, last + 1)]
         assert len(set(taken)) == len(taken)
         exists = {each for batch in self.log if batch.is_delivered for each in range(batch.first, batch.end)}
@@ -197,9 +195,7 @@ class WindowMachine(RuleBasedStateMachine):
     def leader_changes(self) -> None:
         """Writes of the old one are refused from now on; what it was about to tell its members it tells nobody."""
         self.writing.clear()
-        batches = [
-            StateBatch(offset, offset, state, count) for offset, (count, state) in sorted(self.stored.items())
-        ]
+        batches = [StateBatch(offset, offset, state, count) for offset, (count, state) in sorted(self.stored.items())]
         self.window = ShareWindow.loaded(self.stored_start, batches, log_end=self.log_end)
         self.window.move_start(self.log_start)
 
