@@ -318,33 +318,6 @@ class BrokerConfig(SaslSettings):
         kind=INT,
         at_least=10_000,
     )
-    group_share_record_lock_duration_ms: int = setting(
-        30_000,
-        "A member of a share group (KIP-932) has a record for so long; others get it then.",
-        kind=INT,
-        at_least=1000,
-        at_most=3_600_000,
-    )
-    group_share_min_record_lock_duration_ms: int = setting(
-        15_000,
-        "The shortest share.record.lock.duration.ms that a group may be given.",
-        kind=INT,
-        at_least=1000,
-        at_most=3_600_000,
-    )
-    group_share_max_record_lock_duration_ms: int = setting(
-        60_000,
-        "The longest share.record.lock.duration.ms that a group may be given.",
-        kind=INT,
-        at_least=1000,
-        at_most=3_600_000,
-    )
-    group_share_delivery_count_limit: int = setting(
-        5, "A record is delivered so often to a share group, and given up then.", kind=INT, at_least=2, at_most=10
-    )
-    group_share_partition_max_record_locks: int = setting(
-        2000, "Records of one partition that may be under way in a share group.", kind=INT, at_least=100, at_most=10_000
-    )
     group_share_max_share_sessions: int = setting(
         2000, "Share sessions on this broker: members that fetch from it.", kind=INT, at_least=1
     )

@@ -1,5 +1,7 @@
 """Decisions about the records of a share partition, one by one (KIP-932; new-groups B5, B6)."""
 
+from typing import Any
+
 import pytest
 
 from eosin.broker.sharing.rules.acknowledgements import acknowledgements
@@ -28,7 +30,7 @@ def batch(first: int, end: int, *, is_delivered: bool = True) -> FetchedBatch:
     return FetchedBatch(first, end, is_delivered, 0)
 
 
-def acquire(window: ShareWindow, *batches: FetchedBatch, member: str = "a", **limits: int) -> list[tuple[int, ...]]:
+def acquire(window: ShareWindow, *batches: FetchedBatch, member: str = "a", **limits: Any) -> list[tuple[int, ...]]:
     offset = window.next_offset(LIMITS.max_in_flight)
     assert offset is not None
     made = window.acquire(member, batches, offset=offset, limits=LIMITS._replace(**limits), due_ms=100)
