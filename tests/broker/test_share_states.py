@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 from asked_broker import KILLED, STOPPED
-from virtual_broker import VirtualBroker
+from virtual_broker import POWER_LOST, VirtualBroker
 from waiting import until
 from wire import Wire, records
 from wire_share_states import PASSING, SharePartitionOnWire, serve_share_groups
@@ -137,7 +137,7 @@ async def test_a_request_has_a_result_for_each_of_its_share_partitions(served: S
     assert all(part.error_message for each in answer.results for part in each.partitions if part.error_code)
 
 
-@pytest.mark.parametrize("how", [STOPPED, KILLED])
+@pytest.mark.parametrize("how", [STOPPED, KILLED, POWER_LOST])
 async def test_states_outlive_the_broker(served: ShareBroker, how: str) -> None:
     for state in served.states:
         assert await passed(state.initialize) is NONE
@@ -151,7 +151,7 @@ async def test_states_outlive_the_broker(served: ShareBroker, how: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-async def test_what_was_acknowledged_survives_a_kill_at_any_moment(served: ShareBroker, seed: int) -> None:
+async def test_what_was_acknowledged_survives_an_end_at_any_moment(served: ShareBroker, seed: int) -> None:
     chance = random.Random(seed)
     acknowledged: dict[int, set[int]] = {state.partition: set() for state in served.states}
     asked: dict[int, set[int]] = {state.partition: set() for state in served.states}
@@ -170,7 +170,7 @@ async def test_what_was_acknowledged_survives_a_kill_at_any_moment(served: Share
         await asyncio.sleep(chance.random() * 0.3)
         for each in writing:
             each.cancel()
-        await served.restart(KILLED)
+        await served.restart(chance.choice([KILLED, POWER_LOST, POWER_LOST]))
         for state in served.states:
             found = await passed(state.read)
             assert isinstance(found, ShareState)
@@ -196,6 +196,22 @@ async def test_on_a_full_disk_nothing_is_acknowledged_that_is_not_there_and_afte
     assert isinstance(found, ShareState)
     assert found.batches[0].last in (9, 19)
     assert await passed(lambda: served.states[0].write(batch(20, 29))) is NONE
+
+
+@pytest.mark.parametrize("part", ["__", ""])
+async def test_after_a_failed_sync_nothing_is_acknowledged_that_is_not_there(served: ShareBroker, part: str) -> None:
+    state = served.states[0]
+    await passed(state.initialize)
+    assert await state.write(batch(0, 9)) is NONE
+    served.broker._machine.disk.break_calls("sync", part)
+    answers = await asyncio.gather(*(state.write(batch(offset, offset)) for offset in range(10, 20)))
+    await served.restart(POWER_LOST)
+    served.broker._machine.disk.faults.clear()
+    found = await passed(served.states[0].read)
+    assert isinstance(found, ShareState)
+    there = {offset for each in found.batches for offset in range(each.first, each.last + 1)}
+    assert {*range(10), *(offset for offset, answer in enumerate(answers, 10) if answer is NONE)} <= there
+    assert all(answer in (NONE, *PASSING) for answer in answers)
 
 
 async def test_the_states_of_a_topic_go_with_it(served: ShareBroker) -> None:
