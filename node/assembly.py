@@ -18,6 +18,7 @@ from eosin.broker.markers import LocalMarkers, MarkerRoutes
 from eosin.broker.partitions import LedLogs, Partitions
 from eosin.broker.security.group_shares import group_shares_of
 from eosin.broker.services import Services
+from eosin.broker.share_states import ShareStates
 from eosin.broker.transactions.verification import TransactionVerification
 from eosin.cluster.metadata.group_configs import GroupConfigs
 from eosin.cluster.metadata.responses import MetadataResponses
@@ -206,16 +207,7 @@ def assemble(part: ClusterPart, outside: Outside) -> Parts:
     """The parts of a broker whose cluster is known and whose logs are open. Raises OSError."""
     clock, wire_clock, chance, watchers = outside.clock, outside.wire_clock, outside.chance, outside.watchers
     config, cluster, held = part.config, part.cluster, part.replication
-    partitions = Partitions(
-        cluster=cluster,
-        led_logs=part.led_logs,
-        replicas=held.replicas,
-        log_manager=part.logs,
-        clock=wire_clock,
-        config=config,
-        leader_epoch=held.leader_epoch,
-        guard=held.guard,
-    )
+    partitions = _partitions(part, wire_clock)
     markers = LocalMarkers(partitions, clock=clock, has_enough_in_sync=held.has_enough_in_sync)
     routes: MarkerTargets = MarkerRoutes(cluster, local=markers, others=part.other_brokers)
     transactions = TransactionCoordinator(
@@ -230,6 +222,9 @@ def assemble(part: ClusterPart, outside: Outside) -> Parts:
         wire_clock=wire_clock,
     )
     verifier = part.verifier(transactions)
+    share_states = ShareStates(
+        cluster=cluster, partitions=partitions, clock=clock, chance=chance, config=config, wire_clock=wire_clock
+    )
     groups = GroupCoordinator(
         logs=partitions.consumer_offsets_logs,
         verifier=verifier,
@@ -257,6 +252,7 @@ def assemble(part: ClusterPart, outside: Outside) -> Parts:
         transactions=transactions,
         groups=groups,
         metadata_responses=MetadataResponses(cluster, clock, limit_bytes=config.eosin_metadata_answers_max_bytes),
+        share_states=share_states,
         response_memory=ResponseMemory(config.eosin_fetch_response_memory_bytes),
         recorder=watchers.recorder,
         traffic=watchers.traffic,
@@ -271,6 +267,20 @@ def assemble(part: ClusterPart, outside: Outside) -> Parts:
     QuotaSwitch(host, config, cluster, services.fetch_sessions, cluster if part.keeps_metadata else None)
     part.begin(services)
     return Parts(services, host)
+
+
+def _partitions(part: ClusterPart, clock: Clock) -> Partitions:
+    held = part.replication
+    return Partitions(
+        cluster=part.cluster,
+        led_logs=part.led_logs,
+        replicas=held.replicas,
+        log_manager=part.logs,
+        clock=clock,
+        config=part.config,
+        leader_epoch=held.leader_epoch,
+        guard=held.guard,
+    )
 
 
 def _fetch_sessions(config: BrokerConfig, clock: Clock, chance: Chance) -> FetchSessions:

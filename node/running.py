@@ -215,6 +215,7 @@ class RunningNode:
         await self._finish_requests(limit_ms, waiting_for_others=False)
         await services.transactions.stop()
         await services.groups.stop()
+        await services.share_states.stop()
         finished = await self._finish_requests(limit_ms, waiting_for_others=True)
         if services.sharing is not None:
             await services.sharing.stop()

@@ -341,6 +341,38 @@ class BrokerConfig(SaslSettings):
         0, "Codec of the offsets' batches; 0 is none.", kind=INT, at_least=0, at_most=4
     )
 
+    # Share groups: the durable states of their partitions (share-state.md section 7)
+    share_coordinator_state_topic_num_partitions: int = setting(
+        50, "Partitions of __share_group_state, which comes with the first share group.", kind=INT, at_least=1
+    )
+    share_coordinator_state_topic_replication_factor: int = setting(
+        1, "Replicas of __share_group_state; more than there are brokers is capped. (Kafka: 3)", kind=SHORT, at_least=1
+    )
+    share_coordinator_state_topic_min_isr: int = setting(
+        1, "Replicas that must have it; capped likewise. (Kafka: 2)", kind=SHORT, at_least=1
+    )
+    share_coordinator_state_topic_segment_bytes: int = setting(
+        104_857_600, "Segments of __share_group_state.", kind=INT, at_least=1
+    )
+    share_coordinator_state_topic_compression_codec: int = setting(
+        0, "Codec of the states' batches; 0 is none.", kind=INT, at_least=0, at_most=4
+    )
+    share_coordinator_state_topic_prune_interval_ms: int = setting(
+        300_000, "Between two looks for records of states that nobody needs any more.", kind=INT, at_least=1
+    )
+    share_coordinator_snapshot_update_records_per_snapshot: int = setting(
+        500, "After so many updates of a state all of it is written again.", kind=INT, at_least=0, at_most=500
+    )
+    share_coordinator_cold_partition_snapshot_interval_ms: int = setting(
+        300_000,
+        "A state that keeps old records in the log is written again after so long at the earliest.",
+        kind=INT,
+        at_least=1,
+    )
+    share_coordinator_write_timeout_ms: int = setting(
+        5000, "How long a request about a state waits to be durable.", kind=INT, at_least=1
+    )
+
     # Rights (security.md section 4)
     authorizer_class_name: str = setting(
         "",

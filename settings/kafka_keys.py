@@ -65,11 +65,7 @@ remote.log.storage.manager.class.name remote.log.storage.manager.class.path remo
 remote.log.storage.system.enable replica.socket.receive.buffer.bytes
 replication.quota.window.num replication.quota.window.size.seconds reserved.broker.max.id security.providers
 server.max.startup.time.ms share.coordinator.append.linger.ms share.coordinator.cached.buffer.max.bytes
-share.coordinator.load.buffer.size share.coordinator.snapshot.update.records.per.snapshot
-share.coordinator.state.topic.compression.codec share.coordinator.state.topic.min.isr
-share.coordinator.state.topic.num.partitions share.coordinator.state.topic.prune.interval.ms
-share.coordinator.state.topic.replication.factor share.coordinator.state.topic.segment.bytes share.coordinator.threads
-share.coordinator.write.timeout.ms share.fetch.purgatory.purge.interval.requests
+share.coordinator.load.buffer.size share.coordinator.threads share.fetch.purgatory.purge.interval.requests
 socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms
 ssl.keymanager.algorithm ssl.protocol ssl.provider ssl.secure.random.implementation ssl.trustmanager.algorithm
 telemetry.max.bytes

@@ -1,11 +1,12 @@
 """`ShareStateStore`: the way by which leaders of share partitions and group coordinators reach the share coordinator,
-in this process or on another broker."""
+in this process or on another broker. And the needs of the share coordinator itself."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 from eosin.coordinator.share_state.state import SharePartition, ShareState, ShareStateSummary, StateBatch
 from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import Uuid
 
 
 class ShareStateStore(Protocol):
@@ -38,3 +39,17 @@ class ShareStateStore(Protocol):
 
     async def summary(self, partition: SharePartition) -> ShareStateSummary | ErrorCode:
         """Its offsets without the batches; a start offset of -1 when there is no state."""
+
+
+class ShareTopics(Protocol):
+    """The topics of the cluster, as far as the share coordinator needs them."""
+
+    def has_partition(self, topic_id: Uuid, partition: int) -> bool:
+        """True if there is such a topic, and it has this partition."""
+
+    def want_state_topic(self) -> None:
+        """Begin to create `__share_group_state`, unless it is there or being created."""
+
+
+Prune = Callable[[int, int], Awaitable[ErrorCode]]
+"""Deletes the records of a partition of `__share_group_state` below an offset, as DeleteRecords does."""

@@ -1,5 +1,5 @@
 """States of share partitions as values: what the share coordinator keeps, and what share-partition leaders ask it for
-(KIP-932; consumer-groups.md, share groups)."""
+(KIP-932, share-state.md)."""
 
 from enum import IntEnum
 from typing import Final, NamedTuple
@@ -21,7 +21,7 @@ class SharePartition(NamedTuple):
 
 
 class DeliveryState(IntEnum):
-    """Where a record of a share partition stands. ACQUIRED is never written; 3 is reserved by KIP-1191."""
+    """The state of a record of a share partition. ACQUIRED is never written; 3 is reserved by KIP-1191."""
 
     AVAILABLE = 0
     ACQUIRED = 1
@@ -40,7 +40,7 @@ class StateBatch(NamedTuple):
 
 
 class ShareState(NamedTuple):
-    """What is durable about one share partition. `batches` are in order of offset and do not overlap."""
+    """The durable part of one share partition. `batches` are in order of offset and do not overlap."""
 
     state_epoch: int
     start_offset: int
