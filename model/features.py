@@ -40,7 +40,7 @@ kinds of groups that Eosin does not coordinate refuses it."""
 
 SUPPORTED_ALONE: Final[Mapping[str, LevelRange]] = {
     GROUP_VERSION: (0, 1),
-    SHARE_VERSION: (0, 0),
+    SHARE_VERSION: (0, 1),
     "streams.version": (0, 0),
     TRANSACTION_VERSION: SUPPORTED_JOINED[TRANSACTION_VERSION],
 }
@@ -51,7 +51,7 @@ NO_LEVELS: Final[Mapping[str, int]] = {}
 LEVELS_OF_NEW_DIRECTORIES: Final[Mapping[str, int]] = {GROUP_VERSION: 1}
 """Levels that a broker alone begins with. An older directory keeps its own until they are raised."""
 
-CHANGED_WHILE_RUNNING: Final = frozenset({GROUP_VERSION})
+CHANGED_WHILE_RUNNING: Final = frozenset({GROUP_VERSION, SHARE_VERSION})
 """Features of a broker alone whose level stands in its metadata, and changes with UpdateFeatures."""
 
 LEVEL_SETTINGS: Final[Mapping[str, str]] = {TRANSACTION_VERSION: "eosin.transaction.version"}

@@ -20,9 +20,10 @@ from eosin.broker.security.group_shares import group_shares_of
 from eosin.broker.services import Services
 from eosin.broker.share_states import ShareStates
 from eosin.broker.transactions.verification import TransactionVerification
-from eosin.cluster.metadata.group_configs import GroupConfigs
+from eosin.cluster.metadata.group_configs import consumer_configs, share_configs
 from eosin.cluster.metadata.responses import MetadataResponses
 from eosin.coordinator.groups.coordinator import GroupCoordinator
+from eosin.coordinator.groups.share.ports import ShareSurroundings
 from eosin.coordinator.transactions.coordinator import TransactionCoordinator
 from eosin.model.cluster import ClusterListener, Topic
 from eosin.model.features import TRANSACTION_VERSION
@@ -236,7 +237,8 @@ def assemble(part: ClusterPart, outside: Outside) -> Parts:
         session_clock=outside.session_clock,
         wire_clock=wire_clock,
         topics=cluster,
-        consumer_config_of=GroupConfigs(cluster, config).of,
+        consumer_config_of=consumer_configs(cluster, config).of,
+        share=ShareSurroundings(config_of=share_configs(cluster, config).of),
     )
     markers.bind(groups)
     acls = cluster.acl_entries(clock) if config.has_authorizer else None

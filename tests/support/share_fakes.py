@@ -21,13 +21,13 @@ from eosin.coordinator.share_state.state import (
 from eosin.model.features import SHARE_VERSION
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records.batch import batches, iter_records
+from eosin.protocol.schemas.share_acknowledge import AcknowledgementBatch as SentBatch
 from eosin.protocol.schemas.share_acknowledge import (
     AcknowledgePartition,
     AcknowledgeTopic,
     ShareAcknowledgeRequest,
     ShareAcknowledgeResponse,
 )
-from eosin.protocol.schemas.share_acknowledge import AcknowledgementBatch as SentBatch
 from eosin.protocol.schemas.share_fetch import (
     AcknowledgementBatch,
     FetchPartition,
