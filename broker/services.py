@@ -53,6 +53,8 @@ class Services:
     metadata_responses: "MetadataResponses"
     share_states: "ShareStates"
     """The durable states of what share groups read."""
+    sharing: "Sharing"
+    """Share groups at the leader of their partitions."""
     unserved_groups: UnservedGroups = field(init=False)
     large_batches: LargeBatches = field(init=False)
     timestamp_searches: ThreadTurns = field(default_factory=lambda: ThreadTurns(1))
@@ -73,8 +75,6 @@ class Services:
     """Limits the memory of groups by user; None without such a limit."""
     new_producers: "NewProducers" = field(init=False)
     """Limits the transactional ids and producers that clients may add."""
-    sharing: "Sharing | None" = None
-    """Share groups at the leader of their partitions; None where they are not served at all."""
     acls: "AclEntries | None" = None
     """The entries that the authorizer decides by; None without one."""
     reload_stores: "ReloadStores | None" = None

@@ -19,6 +19,7 @@ from eosin.broker.partitions import LedLogs, Partitions
 from eosin.broker.security.group_shares import group_shares_of
 from eosin.broker.services import Services
 from eosin.broker.share_states import ShareStates
+from eosin.broker.sharing.sharing import Sharing
 from eosin.broker.transactions.verification import TransactionVerification
 from eosin.cluster.metadata.group_configs import consumer_configs, share_configs
 from eosin.cluster.metadata.responses import MetadataResponses
@@ -226,6 +227,7 @@ def assemble(part: ClusterPart, outside: Outside) -> Parts:
     share_states = ShareStates(
         cluster=cluster, partitions=partitions, clock=clock, chance=chance, config=config, wire_clock=wire_clock
     )
+    share_config_of = share_configs(cluster, config).of
     groups = GroupCoordinator(
         logs=partitions.consumer_offsets_logs,
         verifier=verifier,
@@ -238,7 +240,7 @@ def assemble(part: ClusterPart, outside: Outside) -> Parts:
         wire_clock=wire_clock,
         topics=cluster,
         consumer_config_of=consumer_configs(cluster, config).of,
-        share=ShareSurroundings(config_of=share_configs(cluster, config).of),
+        share=ShareSurroundings(states=share_states, config_of=share_config_of),
     )
     markers.bind(groups)
     acls = cluster.acl_entries(clock) if config.has_authorizer else None
@@ -255,6 +257,14 @@ def assemble(part: ClusterPart, outside: Outside) -> Parts:
         groups=groups,
         metadata_responses=MetadataResponses(cluster, clock, limit_bytes=config.eosin_metadata_answers_max_bytes),
         share_states=share_states,
+        sharing=Sharing(
+            cluster=cluster,
+            store=share_states,
+            config_of=share_config_of,
+            clock=outside.session_clock,
+            max_partitions=config.eosin_share_max_partitions,
+            max_sessions=config.group_share_max_share_sessions,
+        ),
         response_memory=ResponseMemory(config.eosin_fetch_response_memory_bytes),
         recorder=watchers.recorder,
         traffic=watchers.traffic,

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from eosin.broker.fetching.long_poll import PolledPartition
+from eosin.broker.sharing.config import isolation_of
 from eosin.broker.sharing.rules.fetched import FetchedBatch, fetched_batches
 from eosin.broker.sharing.rules.window import AcquiredRange
 from eosin.broker.sharing.share_partition import SharePartition
@@ -69,14 +70,13 @@ class ShareFetchPass:
         self, session: "ShareSession", request: "ShareFetchRequest", context: "RequestContext", services: "Services"
     ) -> None:
         sharing = services.sharing
-        assert sharing is not None
         self._services = services
         self._sharing = sharing
         self._context = context
         self._session = session
         self._key = session.key
         self._request = request
-        self._isolation = sharing.partitions.config_of(session.key.group_id).isolation_level
+        self._isolation = isolation_of(sharing.partitions.config_of(session.key.group_id))
         self._left_records = max(1, request.max_records)
         self._left_bytes = max(0, min(request.max_bytes, services.config.fetch_max_bytes))
         self._memory_left = services.response_memory.response_bytes()

@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from eosin.broker.sharing.config import BY_DURATION, EARLIEST, GroupShareConfig, duration_ms
+from eosin.broker.sharing.config import BY_DURATION, EARLIEST, duration_ms, isolation_of
 from eosin.broker.sharing.rules.fetched import FetchedBatch
 from eosin.broker.sharing.rules.window import (
     Acknowledgement,
@@ -23,6 +23,7 @@ from eosin.broker.sharing.rules.window import (
     Transition,
     done_after,
 )
+from eosin.coordinator.groups.rules.config import ShareGroupConfig
 from eosin.coordinator.share_state.state import UNKNOWN_OFFSET, ShareState, StateBatch
 from eosin.coordinator.share_state.state import SharePartition as SharePartitionKey
 from eosin.protocol.errors import ErrorCode
@@ -94,7 +95,7 @@ class SharePartition:
         log: "PartitionLog",
         *,
         store: "ShareStateStore",
-        config_of: Callable[[], GroupShareConfig],
+        config_of: Callable[[], ShareGroupConfig],
         clock: Clock,
         counts: "ShareCounts",
         lost: Callable[["SharePartition"], None],
@@ -198,7 +199,7 @@ class SharePartition:
             return log.log_start_offset
         if config.auto_offset_reset.startswith(BY_DURATION):
             back_ms = duration_ms(config.auto_offset_reset.removeprefix(BY_DURATION)) or 0
-            found = await log.offset_for_timestamp(self._clock.now_ms() - back_ms, isolation=config.isolation_level)
+            found = await log.offset_for_timestamp(self._clock.now_ms() - back_ms, isolation=isolation_of(config))
             if found is not None:
                 return found.offset
         return log.high_watermark

@@ -11,12 +11,11 @@ from collections.abc import Coroutine, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from eosin.broker.sharing.config import ShareConfigOf
 from eosin.broker.sharing.counts import ShareCounts
 from eosin.broker.sharing.share_partition import SharePartition
+from eosin.coordinator.groups.rules.config import ShareConfigOf
 from eosin.coordinator.share_state.state import SharePartition as SharePartitionKey
-from eosin.model.cluster import ClusterListener, PartitionState, Topic
-from eosin.model.features import SHARE_VERSION
+from eosin.model.cluster import PartitionState
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition, Uuid
 from eosin.runtime.clock import Clock
@@ -24,19 +23,17 @@ from eosin.runtime.start_now import start_now
 
 if TYPE_CHECKING:
     from eosin.coordinator.share_state.ports import ShareStateStore
-    from eosin.model.cluster import Cluster
     from eosin.storage.log.partition_log import PartitionLog
 
 _LOG: Final = logging.getLogger(__name__)
 
 
-class SharePartitions(ClusterListener):
-    """All of them. It subscribes itself to nothing."""
+class SharePartitions:
+    """All of them."""
 
     def __init__(
         self,
         *,
-        cluster: "Cluster",
         store: "ShareStateStore",
         config_of: ShareConfigOf,
         clock: Clock,
@@ -44,7 +41,6 @@ class SharePartitions(ClusterListener):
     ) -> None:
         self.config_of: Final = config_of
         self.counts: Final = ShareCounts()
-        self._cluster = cluster
         self._store = store
         self._clock = clock
         self._max_partitions = max_partitions
@@ -150,24 +146,15 @@ class SharePartitions(ClusterListener):
 
     # The cluster's changes ------------------------------------------------------------------------------------------
 
-    def partition_changed(
-        self, partition: TopicPartition, before: PartitionState | None, after: PartitionState | None
-    ) -> None:
-        """What members have of a leader before is lost with it."""
-        some = self._by_name.get(partition)
-        if not some:
-            return
-        leads = after is not None and after.leader_id == self._cluster.node_id
-        error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if after is None else ErrorCode.NOT_LEADER_OR_FOLLOWER
-        for each in list(some.values()):
-            if after is None or not leads or after.leader_epoch > each.leader_epoch:
+    def changed(self, partition: TopicPartition, led: PartitionState | None, *, exists: bool) -> None:
+        """A partition has another leader, or epoch: `led` if it is this broker's; or it is gone. What members have of a
+        leader before is lost with it."""
+        error = ErrorCode.NOT_LEADER_OR_FOLLOWER if exists else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        for each in list(self._by_name.get(partition, {}).values()):
+            if led is None or led.leader_epoch > each.leader_epoch:
                 each.lose(error)
 
-    def topic_deleted(self, topic: Topic) -> None:
-        """Its partitions have gone before it."""
-
-    def features_changed(self) -> None:
-        """Without the feature there are none (new-groups 2.4)."""
-        if not self._cluster.features.level(SHARE_VERSION):
-            for each in list(self):
-                each.lose(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    def lose_all(self) -> None:
+        """Share groups are served no more."""
+        for each in list(self):
+            each.lose(ErrorCode.NOT_LEADER_OR_FOLLOWER)

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from eosin.broker.sharing.rules.acknowledgements import acknowledgements
-from eosin.broker.unserved_groups import GroupProtocol
 from eosin.model.cluster import NO_LEADER
 from eosin.model.resources import Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
@@ -14,7 +13,6 @@ from eosin.protocol.names import TopicIdPartition, TopicPartition, Uuid
 from eosin.protocol.schemas.share_acknowledge import AcknowledgePartition, AcknowledgeTopic, ShareAcknowledgeRequest
 from eosin.protocol.schemas.share_fetch import FetchPartition, FetchTopic, ShareFetchRequest
 from eosin.runtime.turns import next_turn
-from eosin.security.access import Right
 
 if TYPE_CHECKING:
     from eosin.broker.services import Services
@@ -28,8 +26,6 @@ MOVED: Final = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEA
 """Errors beside which the current leader is named."""
 PARTITIONS_PER_TURN: Final = 100
 
-READ_GROUP: Final = Right(Operation.READ, ResourceType.GROUP, names=lambda request: (request.group_id or "",))
-
 Told = tuple[ErrorCode, str | None]
 """An error, and a sentence about it."""
 ALL_RIGHT: Final[Told] = (ErrorCode.NONE, None)
@@ -39,14 +35,8 @@ _Partition = FetchPartition | AcknowledgePartition
 _Topic = FetchTopic | AcknowledgeTopic
 
 
-def refusal(
-    request: ShareFetchRequest | ShareAcknowledgeRequest, context: "RequestContext", services: "Services"
-) -> Told | None:
+def refusal(request: ShareFetchRequest | ShareAcknowledgeRequest) -> Told | None:
     """The reason why nothing of a request is handled; None for one that may be."""
-    sharing = services.sharing
-    if sharing is None or not sharing.is_served:
-        text = services.unserved_groups.refused(GroupProtocol.SHARE, request.group_id or "", context)
-        return ErrorCode.UNSUPPORTED_VERSION, text
     if not request.group_id:
         return ErrorCode.INVALID_REQUEST, "GroupId is missing."
     if not request.member_id or len(request.member_id) > LONGEST_MEMBER_ID:
@@ -86,7 +76,6 @@ async def begin_acknowledgements(
     """Begin what a request acknowledges, partition by partition. What it releases may be acquired as soon as that is
     written."""
     sharing = services.sharing
-    assert sharing is not None
     begun: list[BegunAcknowledgement] = []
     for topic in topics:
         for each in topic.partitions:

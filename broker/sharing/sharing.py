@@ -1,15 +1,19 @@
-"""`Sharing`: what this broker does for share groups as the leader of partitions (KIP-932)."""
+"""`Sharing`: what this broker does for share groups as the leader of partitions (KIP-932).
 
-from typing import TYPE_CHECKING, Final
+Nothing of it is imported or made before somebody fetches for a share group: a broker without them pays nothing.
+"""
 
-from eosin.broker.sharing.config import ShareConfigOf
-from eosin.broker.sharing.share_partitions import SharePartitions
-from eosin.broker.sharing.share_sessions import ShareSessions
-from eosin.model.cluster import ClusterListener
+from typing import TYPE_CHECKING
+
+from eosin.coordinator.groups.rules.config import ShareConfigOf
+from eosin.model.cluster import ClusterListener, PartitionState
 from eosin.model.features import SHARE_VERSION
+from eosin.protocol.names import TopicPartition
 from eosin.runtime.clock import Clock
 
 if TYPE_CHECKING:
+    from eosin.broker.sharing.share_partitions import SharePartitions
+    from eosin.broker.sharing.share_sessions import ShareSessions
     from eosin.coordinator.share_state.ports import ShareStateStore
     from eosin.model.cluster import Cluster
 
@@ -27,35 +31,75 @@ class Sharing(ClusterListener):
         max_partitions: int,
         max_sessions: int,
     ) -> None:
-        self.partitions: Final = SharePartitions(
-            cluster=cluster, store=store, config_of=config_of, clock=clock, max_partitions=max_partitions
-        )
-        self.sessions: Final = ShareSessions(self.partitions, max_sessions=max_sessions)
+        self.config_of = config_of
         self.is_stopping = False
         """True if fetches wait no more."""
         self._cluster = cluster
-
-    @property
-    def listeners(self) -> tuple[ClusterListener, ...]:
-        """Those who follow the cluster, in the order in which they are told."""
-        return self, self.partitions
+        self._store = store
+        self._clock = clock
+        self._max_partitions = max_partitions
+        self._max_sessions = max_sessions
+        self._partitions: SharePartitions | None = None
+        self._sessions: ShareSessions | None = None
 
     @property
     def is_served(self) -> bool:
         """True if share groups are served (share.version)."""
         return self._cluster.features.level(SHARE_VERSION) > 0
 
-    def features_changed(self) -> None:
-        """Without the feature there are no sessions."""
-        if not self.is_served:
-            self.sessions.end_all()
+    @property
+    def running(self) -> "SharePartitions | None":
+        """The share partitions, if anybody has fetched from one yet."""
+        return self._partitions
+
+    @property
+    def partitions(self) -> "SharePartitions":
+        """The share partitions."""
+        if self._partitions is None:
+            from eosin.broker.sharing.share_partitions import SharePartitions
+
+            self._partitions = SharePartitions(
+                store=self._store, config_of=self.config_of, clock=self._clock, max_partitions=self._max_partitions
+            )
+        return self._partitions
+
+    @property
+    def sessions(self) -> "ShareSessions":
+        """The share sessions."""
+        if self._sessions is None:
+            from eosin.broker.sharing.share_sessions import ShareSessions
+
+            self._sessions = ShareSessions(self.partitions, max_sessions=self._max_sessions)
+        return self._sessions
+
+    @property
+    def session_count(self) -> int:
+        """Number of share sessions."""
+        return 0 if self._sessions is None else len(self._sessions)
 
     def stop_waiting(self) -> None:
         """Answer the fetches that wait: the broker stops."""
         self.is_stopping = True
-        for each in self.partitions:
+        for each in self._partitions or ():
             each.wake()
 
     async def stop(self) -> None:
         """End all that is under way."""
-        await self.partitions.stop()
+        if self._partitions is not None:
+            await self._partitions.stop()
+
+    # The cluster's changes ------------------------------------------------------------------------------------------
+
+    def partition_changed(
+        self, partition: TopicPartition, before: PartitionState | None, after: PartitionState | None
+    ) -> None:
+        """What members have of a leader before is lost with it."""
+        if self._partitions is not None:
+            leads = after is not None and after.leader_id == self._cluster.node_id
+            self._partitions.changed(partition, after if leads else None, exists=after is not None)
+
+    def features_changed(self) -> None:
+        """Without the feature there are neither sessions nor share partitions (new-groups 2.4)."""
+        if not self.is_served and self._sessions is not None:
+            self._sessions.end_all()
+            self.partitions.lose_all()

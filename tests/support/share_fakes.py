@@ -8,8 +8,8 @@ from typing import Any, Final
 from data_broker import DataBroker
 
 from eosin.broker.handlers import share_acknowledge, share_fetch
-from eosin.broker.sharing.config import GroupShareConfig
 from eosin.broker.sharing.sharing import Sharing
+from eosin.coordinator.groups.rules.config import ShareGroupConfig
 from eosin.coordinator.share_state.state import (
     UNKNOWN_OFFSET,
     DeliveryState,
@@ -171,7 +171,7 @@ class FakeConnection:
 class Workers:
     """A broker with one topic, `orders`, and a share group that reads it from its start."""
 
-    def __init__(self, broker: DataBroker, store: FakeShareStateStore, config: GroupShareConfig) -> None:
+    def __init__(self, broker: DataBroker, store: FakeShareStateStore, config: ShareGroupConfig) -> None:
         self.broker = broker
         self.store = store
         self.config = config
@@ -183,15 +183,14 @@ class Workers:
             max_partitions=broker.config.eosin_share_max_partitions,
             max_sessions=broker.config.group_share_max_share_sessions,
         )
-        for listener in self.sharing.listeners:
-            broker.cluster.subscribe(listener)
+        broker.cluster.subscribe(self.sharing)
 
     @classmethod
     async def started(
         cls,
         *,
         store: FakeShareStateStore | None = None,
-        config: GroupShareConfig | None = None,
+        config: ShareGroupConfig | None = None,
         partitions: int = 1,
         broker: DataBroker | None = None,
         **how: Any,
@@ -200,7 +199,7 @@ class Workers:
             broker = await DataBroker.started(**how)
             await broker.cluster.finalize_levels({SHARE_VERSION: 1})
             await broker.create_topic(partitions=partitions)
-        default = GroupShareConfig(auto_offset_reset="earliest")
+        default = ShareGroupConfig(auto_offset_reset="earliest")
         return cls(broker, store or FakeShareStateStore(), config or default)
 
     @property

@@ -16,16 +16,15 @@ from share_fakes import (
 )
 from waiting import settled
 
-from eosin.broker.sharing.config import GroupShareConfig
+from eosin.coordinator.groups.rules.config import ShareGroupConfig
 from eosin.coordinator.share_state.state import DeliveryState, StateBatch
 from eosin.model.features import SHARE_VERSION
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.names import IsolationLevel
 from eosin.storage.results.log_results import Marker
 
 NONE = ErrorCode.NONE
-EARLIEST = GroupShareConfig(auto_offset_reset="earliest")
-COMMITTED = GroupShareConfig(auto_offset_reset="earliest", isolation_level=IsolationLevel.READ_COMMITTED)
+EARLIEST = ShareGroupConfig(auto_offset_reset="earliest")
+COMMITTED = ShareGroupConfig(auto_offset_reset="earliest", isolation_level="read_committed")
 
 
 async def started(*records: str, **how: object) -> Workers:
@@ -350,7 +349,7 @@ async def test_a_stretch_of_aborted_records_alone_moves_the_stored_start() -> No
 
 
 async def test_a_new_group_begins_where_its_setting_says_and_that_is_stored_at_once() -> None:
-    workers = await started("a", "b", config=GroupShareConfig())
+    workers = await started("a", "b", config=ShareGroupConfig())
     member = workers.member()
     assert acquired(await member.fetch()) == []
     assert workers.store.states[workers.key()].start_offset == 2
@@ -359,7 +358,7 @@ async def test_a_new_group_begins_where_its_setting_says_and_that_is_stored_at_o
 
 
 async def test_a_new_group_begins_at_records_of_some_age() -> None:
-    workers = await started(config=GroupShareConfig(auto_offset_reset="by_duration:PT1M"))
+    workers = await started(config=ShareGroupConfig(auto_offset_reset="by_duration:PT1M"))
     now_ms = workers.broker.clock.now_ms()
     for value, age_ms in (("old", 90_000), ("young", 30_000)):
         await workers.broker.produce(batch(value, timestamp=now_ms - age_ms))
