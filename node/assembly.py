@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from eosin.cluster.replication.led_partitions import LedPartitions
     from eosin.coordinator.groups.ports import GroupObserver
     from eosin.coordinator.ports import CoordinatorLog
+    from eosin.coordinator.share_state.ports import ShareStateStore
     from eosin.coordinator.transactions.ports import MarkerTargets, TransactionObserver, TransactionVerifier
     from eosin.model.acl_entries import AclEntries
     from eosin.model.cluster import Cluster
@@ -187,6 +188,8 @@ class Outside(NamedTuple):
     wire_clock: Clock
     """Requests and connections wait on it."""
     hooks: RequestHooks | None = None
+    share_states: "ShareStateStore | None" = None
+    """The states of share partitions, in place of this broker's share coordinator."""
     markers: "Callable[[MarkerTargets], MarkerTargets] | None" = None
     """Stands between the transaction coordinator and the leaders of partitions."""
     watchers: Watchers = Watchers()
@@ -227,6 +230,7 @@ def assemble(part: ClusterPart, outside: Outside) -> Parts:
     share_states = ShareStates(
         cluster=cluster, partitions=partitions, clock=clock, chance=chance, config=config, wire_clock=wire_clock
     )
+    states = outside.share_states or share_states
     share_config_of = share_configs(cluster, config).of
     groups = GroupCoordinator(
         logs=partitions.consumer_offsets_logs,
@@ -240,7 +244,7 @@ def assemble(part: ClusterPart, outside: Outside) -> Parts:
         wire_clock=wire_clock,
         topics=cluster,
         consumer_config_of=consumer_configs(cluster, config).of,
-        share=ShareSurroundings(states=share_states, config_of=share_config_of),
+        share=ShareSurroundings(states, share_config_of),
     )
     markers.bind(groups)
     acls = cluster.acl_entries(clock) if config.has_authorizer else None
@@ -259,7 +263,7 @@ def assemble(part: ClusterPart, outside: Outside) -> Parts:
         share_states=share_states,
         sharing=Sharing(
             cluster=cluster,
-            store=share_states,
+            store=states,
             config_of=share_config_of,
             clock=outside.session_clock,
             max_partitions=config.eosin_share_max_partitions,

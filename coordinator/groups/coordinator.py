@@ -108,7 +108,7 @@ class GroupCoordinator:
         self.offsets = OffsetRequests(
             shards=self._shards, verifier=verifier, clock=wire_clock or clock, config=config, observer=observer
         )
-        self.share = ShareRequests(shards=self._shards, states=share.states, clock=wire_clock or clock, config=config)
+        self.share = ShareRequests(shards=self._shards, surroundings=share, clock=wire_clock or clock, config=config)
 
     @property
     def stats(self) -> GroupStats:

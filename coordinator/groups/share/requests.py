@@ -12,15 +12,15 @@ from typing import Final
 from msgspec.structs import replace
 
 from eosin.coordinator.groups.consumer.rules.events import HeartbeatResult
-from eosin.coordinator.groups.rules.config import GroupConfig
+from eosin.coordinator.groups.rules.config import GroupConfig, ShareConfigOf, ShareGroupConfig
 from eosin.coordinator.groups.rules.group import GroupState
 from eosin.coordinator.groups.rules.listing import SHARE, GroupListing
 from eosin.coordinator.groups.shard import Shard, Shards
+from eosin.coordinator.groups.share.ports import ShareSurroundings
 from eosin.coordinator.groups.share.rules import validation
 from eosin.coordinator.groups.share.rules.events import ShareHeartbeat
 from eosin.coordinator.groups.share.rules.group import JOIN_EPOCH, LEAVE_EPOCH, ShareGroup
 from eosin.coordinator.groups.share.state_work import Errors
-from eosin.coordinator.share_state.ports import ShareStateStore
 from eosin.coordinator.share_state.state import SharePartition, ShareStateSummary
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicIdPartition, Uuid
@@ -33,10 +33,11 @@ MOST_WAITED_MS: Final = 1_000
 class ShareRequests:
     """The share groups of every partition of `__consumer_offsets` that this broker leads."""
 
-    def __init__(self, *, shards: Shards, states: ShareStateStore, clock: Clock, config: GroupConfig) -> None:
+    def __init__(self, *, shards: Shards, surroundings: ShareSurroundings, clock: Clock, config: GroupConfig) -> None:
         """Requests wait on `clock`."""
         self._shards = shards
-        self._states = states
+        self._states = surroundings.states
+        self._config_of: ShareConfigOf = surroundings.config_of or (lambda _: config.share)
         self._clock = clock
         self._config = config
 
@@ -119,6 +120,10 @@ class ShareRequests:
                 group = shard.share.durable(group_id)
                 is_wanted = group is not None and (not states or group.state.value.lower() in states)
                 yield GroupListing(group_id, SHARE, group.state.value, SHARE) if group and is_wanted else None
+
+    def config_of(self, group_id: str) -> ShareGroupConfig:
+        """The settings of a group as they are now; it need not exist."""
+        return self._config_of(group_id)
 
     # Offsets
 
