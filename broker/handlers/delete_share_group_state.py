@@ -3,9 +3,10 @@
 It succeeds where there is none, and where the topic is gone.
 """
 
+from typing import TYPE_CHECKING
+
 from eosin.broker.requests.share_state_request import ACCESS, message_of, refused, results
 from eosin.broker.services import Services
-from eosin.coordinator.share_state.state import SharePartition
 from eosin.network.api import Api, RequestContext
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -17,11 +18,14 @@ from eosin.protocol.schemas.delete_share_group_state import (
     DeleteStateResult,
 )
 
+if TYPE_CHECKING:
+    from eosin.coordinator.share_state.state import SharePartition
+
 
 async def handle(
     request: DeleteShareGroupStateRequest, context: RequestContext, services: Services
 ) -> DeleteShareGroupStateResponse:
-    async def delete(partition: SharePartition, _: DeleteStatePartition) -> ErrorCode:
+    async def delete(partition: "SharePartition", _: DeleteStatePartition) -> ErrorCode:
         return await services.share_states.coordinator.delete(partition)
 
     return DeleteShareGroupStateResponse(await results(request, services, delete, _made, DeleteStateResult))

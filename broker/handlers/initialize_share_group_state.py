@@ -4,9 +4,10 @@ Group coordinators send it before they assign a partition to a share group. What
 gone then; a state epoch below the stored one is refused (FENCED_STATE_EPOCH).
 """
 
+from typing import TYPE_CHECKING
+
 from eosin.broker.requests.share_state_request import ACCESS, message_of, refused, results
 from eosin.broker.services import Services
-from eosin.coordinator.share_state.state import SharePartition
 from eosin.network.api import Api, RequestContext
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -18,11 +19,14 @@ from eosin.protocol.schemas.initialize_share_group_state import (
     InitializeStateResult,
 )
 
+if TYPE_CHECKING:
+    from eosin.coordinator.share_state.state import SharePartition
+
 
 async def handle(
     request: InitializeShareGroupStateRequest, context: RequestContext, services: Services
 ) -> InitializeShareGroupStateResponse:
-    async def begin(partition: SharePartition, asked: InitializeStatePartition) -> ErrorCode:
+    async def begin(partition: "SharePartition", asked: InitializeStatePartition) -> ErrorCode:
         coordinator = services.share_states.coordinator
         return await coordinator.initialize(partition, state_epoch=asked.state_epoch, start_offset=asked.start_offset)
 

@@ -4,9 +4,10 @@ A leader epoch above the stored one is durable before the answer: what older lea
 (FENCED_LEADER_EPOCH). A share partition that was never initialized is an invalid request.
 """
 
+from typing import TYPE_CHECKING
+
 from eosin.broker.requests.share_state_request import ACCESS, message_of, refused, results
 from eosin.broker.services import Services
-from eosin.coordinator.share_state.state import SharePartition, ShareState
 from eosin.network.api import Api, RequestContext
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -19,17 +20,20 @@ from eosin.protocol.schemas.read_share_group_state import (
     ReadStateResult,
 )
 
+if TYPE_CHECKING:
+    from eosin.coordinator.share_state.state import SharePartition, ShareState
+
 
 async def handle(
     request: ReadShareGroupStateRequest, context: RequestContext, services: Services
 ) -> ReadShareGroupStateResponse:
-    async def read(partition: SharePartition, asked: ReadStatePartition) -> ShareState | ErrorCode:
+    async def read(partition: "SharePartition", asked: ReadStatePartition) -> "ShareState | ErrorCode":
         return await services.share_states.coordinator.read(partition, leader_epoch=asked.leader_epoch)
 
     return ReadShareGroupStateResponse(await results(request, services, read, _made, ReadStateResult))
 
 
-def _made(index: int, outcome: ShareState | ErrorCode) -> ReadStatePartitionResult:
+def _made(index: int, outcome: "ShareState | ErrorCode") -> ReadStatePartitionResult:
     if isinstance(outcome, ErrorCode):
         return ReadStatePartitionResult(index, outcome, message_of(outcome))
     return ReadStatePartitionResult(

@@ -4,9 +4,10 @@ v1 adds the count of deliveries that are complete beyond the start offset to the
 of which nothing is known has a start offset of -1, and no error.
 """
 
+from typing import TYPE_CHECKING
+
 from eosin.broker.requests.share_state_request import ACCESS, message_of, refused, results
 from eosin.broker.services import Services
-from eosin.coordinator.share_state.state import SharePartition, ShareStateSummary
 from eosin.network.api import Api, RequestContext
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -18,17 +19,20 @@ from eosin.protocol.schemas.read_share_group_state_summary import (
     ReadStateSummaryResult,
 )
 
+if TYPE_CHECKING:
+    from eosin.coordinator.share_state.state import SharePartition, ShareStateSummary
+
 
 async def handle(
     request: ReadShareGroupStateSummaryRequest, context: RequestContext, services: Services
 ) -> ReadShareGroupStateSummaryResponse:
-    async def read(partition: SharePartition, _: ReadStateSummaryPartition) -> ShareStateSummary | ErrorCode:
+    async def read(partition: "SharePartition", _: ReadStateSummaryPartition) -> "ShareStateSummary | ErrorCode":
         return await services.share_states.coordinator.summary(partition)
 
     return ReadShareGroupStateSummaryResponse(await results(request, services, read, _made, ReadStateSummaryResult))
 
 
-def _made(index: int, outcome: ShareStateSummary | ErrorCode) -> ReadStateSummaryPartitionResult:
+def _made(index: int, outcome: "ShareStateSummary | ErrorCode") -> ReadStateSummaryPartitionResult:
     if isinstance(outcome, ErrorCode):
         return ReadStateSummaryPartitionResult(index, outcome, message_of(outcome))
     return ReadStateSummaryPartitionResult(index, ErrorCode.NONE, None, *outcome)

@@ -5,9 +5,10 @@ v1 adds the count of deliveries that are complete beyond the start offset (KIP-1
 refused (FENCED_LEADER_EPOCH, FENCED_STATE_EPOCH), -1 is not checked. The answer leaves when it is durable.
 """
 
+from typing import TYPE_CHECKING
+
 from eosin.broker.requests.share_state_request import ACCESS, message_of, refused, results
 from eosin.broker.services import Services
-from eosin.coordinator.share_state.state import DeliveryState, SharePartition, StateBatch
 from eosin.network.api import Api, RequestContext
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -19,11 +20,16 @@ from eosin.protocol.schemas.write_share_group_state import (
     WriteStateResult,
 )
 
+if TYPE_CHECKING:
+    from eosin.coordinator.share_state.state import SharePartition
+
 
 async def handle(
     request: WriteShareGroupStateRequest, context: RequestContext, services: Services
 ) -> WriteShareGroupStateResponse:
-    async def write(partition: SharePartition, asked: WriteStatePartition) -> ErrorCode:
+    from eosin.coordinator.share_state.state import DeliveryState, StateBatch
+
+    async def write(partition: "SharePartition", asked: WriteStatePartition) -> ErrorCode:
         try:
             batches = [
                 StateBatch(each.first_offset, each.last_offset, DeliveryState(each.delivery_state), each.delivery_count)

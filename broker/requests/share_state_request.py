@@ -2,15 +2,17 @@
 and has one result for each, in the order asked."""
 
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from eosin.broker.services import Services
-from eosin.coordinator.share_state.state import SharePartition
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.many_items import done_for_each
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.types import Message
 from eosin.security.access import Access, Right
+
+if TYPE_CHECKING:
+    from eosin.coordinator.share_state.state import SharePartition
 
 SHARE_VERSION: Final = "share.version"
 
@@ -34,12 +36,16 @@ def message_of(error: ErrorCode) -> str | None:
 async def results(
     request: Any,
     services: Services,
-    do: Callable[[SharePartition, Any], Coroutine[Any, Any, Any]],
+    do: "Callable[[SharePartition, Any], Coroutine[Any, Any, Any]]",
     made: Callable[[int, Any], Message],
     whole: Callable[[bytes, tuple[Any, ...]], Any],
 ) -> tuple[Any, ...]:
     """The results of a request by topic: `do` is told each share partition with the request's part of it, and `made` is
     told its index and the outcome."""
+    from eosin.coordinator.share_state.state import (
+        SharePartition,
+    )  # a broker without share groups loads nothing of them
+
     asked = [(SharePartition(request.group_id, *name), part) for name, part in _parts(request.topics)]
     if services.cluster.features.level(SHARE_VERSION) < 1:
         outcomes: Sequence[Any] = [ErrorCode.UNSUPPORTED_VERSION] * len(asked)
