@@ -38,8 +38,9 @@ if TYPE_CHECKING:
 
 _LOG: Final = logging.getLogger(__name__)
 
-RETRY_MS: Final = 1000
-"""A state that could not be read is read again after so long."""
+RETRY_MS: Final = 100
+LONGEST_RETRY_MS: Final = 5000
+"""A state that could not be read is read again after so long: each time twice as long, up to this."""
 FIRST_READ_BYTES: Final = 65_536
 """Of a partition of which nobody knows yet how large its records are."""
 _TIMER_TOLERANCE_MS: Final = 1.0
@@ -137,8 +138,10 @@ class SharePartition:
         first: it was acknowledged, though nobody may have heard so."""
         if predecessor is not None:
             await predecessor.settled()
+        delay_ms = RETRY_MS
         while not self.error and not await self._loaded():
-            await self._clock.sleep(RETRY_MS)
+            await self._clock.sleep(delay_ms)
+            delay_ms = min(2 * delay_ms, LONGEST_RETRY_MS)
         self.wake()
 
     async def _loaded(self) -> bool:
