@@ -9,7 +9,16 @@ import heapq
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from eosin.protocol.records.header import CONTROL, TRANSACTIONAL, batches
+from eosin.protocol.records.compression import CorruptRecords
+from eosin.protocol.records.header import (
+    CONTROL,
+    HEADER,
+    HEADER_BYTES,
+    MAGIC,
+    SIZE_PREFIX_BYTES,
+    TRANSACTIONAL,
+    read_header,
+)
 from eosin.protocol.records.scan import marker_of
 
 
@@ -32,19 +41,29 @@ def fetched_batches(data: bytes | memoryview, aborted: Iterable[tuple[int, int]]
     heapq.heapify(pending)
     aborting: set[int] = set()
     found: list[FetchedBatch] = []
-    for position, header in batches(data):
+    position, size, unpack = 0, len(data), HEADER.unpack_from
+    while size - position >= HEADER_BYTES:
+        # Without a `BatchHeader` for each: of small batches there are thousands in one read.
+        first, length, _, magic, _, attributes, delta, _, _, producer_id, _, _, _ = unpack(data, position)
+        if magic != MAGIC or length < HEADER_BYTES - SIZE_PREFIX_BYTES:
+            raise CorruptRecords(f"no batch of magic {MAGIC} at byte {position}")
+        end, after = first + delta + 1, position + length + SIZE_PREFIX_BYTES
+        if after > size:
+            break
         is_delivered = True
-        if header.attributes & CONTROL:
+        if attributes & CONTROL:
             is_delivered = False
             if aborting or pending:
-                _begin(pending, aborting, header.last_offset)
-                marker = marker_of(memoryview(data)[position : position + header.size], header)
+                _begin(pending, aborting, end - 1)
+                batch = memoryview(data)[position:after]
+                marker = marker_of(batch, read_header(batch))
                 if marker is not None and not marker.is_commit:
-                    aborting.discard(header.producer_id)
-        elif header.attributes & TRANSACTIONAL and (aborting or pending):
-            _begin(pending, aborting, header.last_offset)
-            is_delivered = header.producer_id not in aborting
-        found.append(FetchedBatch(header.base_offset, header.next_offset, is_delivered, position))
+                    aborting.discard(producer_id)
+        elif attributes & TRANSACTIONAL and (aborting or pending):
+            _begin(pending, aborting, end - 1)
+            is_delivered = producer_id not in aborting
+        found.append(FetchedBatch(first, end, is_delivered, position))
+        position = after
     return found
 
 

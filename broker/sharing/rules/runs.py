@@ -86,6 +86,11 @@ class Runs:
         self.end = run.end
         self._count(run.state, run.end - run.first)
 
+    def extend(self, end: int) -> None:
+        """Make the last run longer, up to `end`."""
+        self._count(self._runs[-1].state, end - self.end)
+        self._runs[-1].end = self.end = end
+
     def within(self, first: int, end: int) -> list[Run]:
         """The runs of exactly the offsets from `first` up to `end`, as far as they are in the window; those that reach
         beyond are split."""

@@ -326,7 +326,8 @@ class _Acquiring:
         self._due_ms = due_ms
         self._window = window
         self._left = limits.max_records
-        self._ranges: list[AcquiredRange] = []
+        self._ranges: list[list[int]] = []
+        """First and last offset, and the delivery count."""
         self._is_over = False
         """True if nothing may be taken after what was taken."""
         self._has_archived = False
@@ -344,28 +345,28 @@ class _Acquiring:
             (self._take_batch if is_delivered else self._archive)(at, end)
             at = end
         self._runs.merge(offset, at)
-        return Acquisition(self._ranges, self._has_archived)
+        return Acquisition([AcquiredRange(*each) for each in self._ranges], self._has_archived)
 
     def _take_batch(self, first: int, end: int) -> None:
         """Take what is free of one stored batch, or its last part."""
-        is_new_range = True
-        known = self._runs.overlapping(first, end) if first < self._runs.end else ()
-        for run in [run for run in known if run.is_free]:
-            if self._is_over or self._is_full:
+        is_new_range, at = True, first
+        if first < self._runs.end:
+            for run in [run for run in self._runs.overlapping(first, end) if run.is_free]:
+                if self._is_over or self._is_full:
+                    return
+                for part in self._runs.within(max(first, run.first), min(end, run.end)):
+                    self._take_run(part, is_new_range)
+                    is_new_range = False
+            at = self._runs.end
+            if end <= at or self._is_over or self._is_full:
                 return
-            for part in self._runs.within(max(first, run.first), min(end, run.end)):
-                self._take_run(part, is_new_range)
-                is_new_range = False
-        if end > self._runs.end and not self._is_over and not self._is_full:
-            at = max(first, self._runs.end)
-            size = min(end - at, self._room)
-            if self._limits.is_exact:
-                size = min(size, self._left)
-            if size > 0:
-                self._runs.add(run := Run(at, at + size, _AVAILABLE))
-                self._hand_out(run, is_new_range)
-            if at + size < end:
-                self._is_over = True
+        size = min(end - at, self._room)
+        if self._limits.is_exact and size > self._left:
+            size = self._left
+        if size > 0:
+            self._take_new(at, at + size, is_new_range)
+        if at + size < end:
+            self._is_over = True
 
     @property
     def _is_full(self) -> bool:
@@ -399,19 +400,36 @@ class _Acquiring:
             run = runs.within(run.first, run.first + portion)[0]
         self._hand_out(run, is_new_range)
 
+    def _take_new(self, first: int, end: int, is_new_range: bool) -> None:
+        """Take offsets behind the window."""
+        last = self._ranges[-1] if self._ranges else None
+        if last is not None and last[1] + 1 == first and last[2] == 1:
+            self._runs.extend(end)  # of the run that was taken last
+            self._left -= end - first
+            if is_new_range and first - last[0] >= self._limits.batch_size:
+                self._ranges.append([first, end - 1, 1])
+            else:
+                last[1] = end - 1
+            return
+        self._runs.add(run := Run(first, end, _AVAILABLE))
+        self._hand_out(run, is_new_range)
+
     def _hand_out(self, run: Run, is_new_range: bool) -> None:
         self._runs.change(run, _ACQUIRED)
         run.count += 1
         run.member, run.due_ms = self._member, self._due_ms
         self._left -= run.end - run.first
+        self._note_range(run.first, run.end, run.count, is_new_range)
+
+    def _note_range(self, first: int, end: int, count: int, is_new_range: bool) -> None:
         ranges = self._ranges
         if ranges:
             last = ranges[-1]
-            is_short = last.last - last.first + 1 < self._limits.batch_size
-            if last.last + 1 == run.first and last.delivery_count == run.count and (is_short or not is_new_range):
-                ranges[-1] = AcquiredRange(last.first, run.end - 1, run.count)
+            is_short = last[1] - last[0] + 1 < self._limits.batch_size
+            if last[1] + 1 == first and last[2] == count and (is_short or not is_new_range):
+                last[1] = end - 1
                 return
-        ranges.append(AcquiredRange(run.first, run.end - 1, run.count))
+        ranges.append([first, end - 1, count])
 
     def _archive(self, first: int, end: int) -> None:
         """Nobody is to have these offsets: archive what is free of them."""
