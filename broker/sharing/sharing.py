@@ -77,6 +77,10 @@ class Sharing(ClusterListener):
         """Number of share sessions."""
         return 0 if self._sessions is None else len(self._sessions)
 
+    def elapsed_ms(self) -> int:
+        """The time by the clock of share partitions."""
+        return self._clock.elapsed_ms()
+
     def stop_waiting(self) -> None:
         """Answer the fetches that wait: the broker stops."""
         self.is_stopping = True
