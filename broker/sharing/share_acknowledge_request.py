@@ -1,4 +1,4 @@
-"""One ShareAcknowledge and its response (new-groups B6)."""
+"""One ShareAcknowledge and its response (share-partitions.md 3)."""
 
 from eosin.broker.services import Services
 from eosin.broker.sharing.share_requests import begin_acknowledgements, endpoints, leader_of, refusal

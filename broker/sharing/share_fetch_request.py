@@ -1,4 +1,4 @@
-"""One ShareFetch: its session, what it acknowledges, what it reads, and its response (new-groups B4)."""
+"""One ShareFetch: its session, what it acknowledges, what it reads, and its response (share-partitions.md 1)."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""`SharePartition`: one partition as one share group reads it, at the partition's leader (KIP-932; new-groups B5, B6).
+"""`SharePartition`: one partition as one share group reads it, at the partition's leader (KIP-932; share-partitions.md 2, 3).
 
 `ShareWindow` decides; this class loads and writes its state, and keeps the time of its locks. Always true:
 - One write is under way at a time; what comes meanwhile goes with the next one. An acknowledgement is answered after
@@ -54,7 +54,7 @@ _LOST: Final = {
     ErrorCode.INVALID_REQUEST: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
 }
 """Errors of the share coordinator after which this share partition is none any more, as clients are told them
-(new-groups B6.5). INVALID_REQUEST: nobody has initialized it."""
+(share-partitions.md 3.5). INVALID_REQUEST: nobody has initialized it."""
 _PASSING: Final = frozenset(
     {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR}
 )
@@ -457,7 +457,7 @@ class SharePartition:
 
 
 def _as_told(error: ErrorCode) -> ErrorCode:
-    """The share coordinator's error as a client is told it (new-groups B6.5)."""
+    """The share coordinator's error as a client is told it (share-partitions.md 3.5)."""
     if error in _PASSING:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     return _LOST.get(error, ErrorCode.UNKNOWN_SERVER_ERROR if error else ErrorCode.NONE)

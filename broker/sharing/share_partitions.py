@@ -1,4 +1,4 @@
-"""`SharePartitions`: the share partitions that this broker leads, by group (KIP-932; new-groups B5, B14).
+"""`SharePartitions`: the share partitions that this broker leads, by group (KIP-932; share-partitions.md 2, 5).
 
 Always true: of one group and partition there is at most one at work; what an earlier one still writes is written before
 the next one reads. A share partition goes with the leadership of its log, with its topic, with the last session of its

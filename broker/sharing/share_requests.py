@@ -1,5 +1,5 @@
 """The part that ShareFetch and ShareAcknowledge have in common: checks, acknowledgements and the leaders in responses
-(new-groups B4, B6)."""
+(share-partitions.md 1, 3)."""
 
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""`ShareSessions`: which partitions each member of a share group fetches here, remembered (KIP-932; new-groups B4).
+"""`ShareSessions`: which partitions each member of a share group fetches here, remembered (KIP-932; share-partitions.md 1).
 
 Always true: a session is that of one group and member, and ends with its connection: what its member has acquired goes
 to others in the same step, before that member can open another one. There are at most `max_sessions`. When the last

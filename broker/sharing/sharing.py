@@ -103,7 +103,7 @@ class Sharing(ClusterListener):
             self._partitions.changed(partition, after if leads else None, exists=after is not None)
 
     def features_changed(self) -> None:
-        """Without the feature there are neither sessions nor share partitions (new-groups 2.4)."""
+        """Without the feature there are neither sessions nor share partitions (share-partitions.md 2.8)."""
         if not self.is_served and self._sessions is not None:
             self._sessions.end_all()
             self.partitions.lose_all()

@@ -1,4 +1,4 @@
-"""Metrics of share groups at the leader of their partitions (KIP-932; new-groups B14)."""
+"""Metrics of share groups at the leader of their partitions (KIP-932; share-partitions.md 5)."""
 
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING

@@ -37,6 +37,7 @@ from eosin.protocol.schemas.share_fetch import (
     ShareFetchRequest,
     ShareFetchResponse,
 )
+from eosin.runtime.turns import next_turn
 
 GROUP: Final = "workers"
 ACCEPT, RELEASE, REJECT, RENEW = 1, 2, 3, 4
@@ -61,8 +62,8 @@ class FakeShareStateStore:
         self.states: dict[SharePartition, StoredState] = {}
         self.is_open = True
         """True for a store in which each share partition is initialized as soon as it is read."""
-        self.turns = 0
-        """Turns of the event loop that a read takes."""
+        self.takes_turns = False
+        """True if a read is not answered in the turn of the event loop in which it comes."""
         self.error = ErrorCode.NONE
         self.read_error = ErrorCode.NONE
         self.writes: list[tuple[tuple[StateBatch, ...], int, int]] = []
@@ -81,8 +82,8 @@ class FakeShareStateStore:
         return ErrorCode.NONE
 
     async def read(self, partition: SharePartition, *, leader_epoch: int) -> ShareState | ErrorCode:
-        for _ in range(self.turns):
-            await asyncio.sleep(0)
+        if self.takes_turns:
+            await next_turn()
         if self.read_error:
             return self.read_error
         if self.is_open and partition not in self.states:

@@ -1,4 +1,4 @@
-"""Acknowledgements as requests bring them, checked and as runs of one type (new-groups B6.2)."""
+"""Acknowledgements as requests bring them, checked and as runs of one type (share-partitions.md 3.1)."""
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby

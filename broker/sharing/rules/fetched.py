@@ -1,6 +1,6 @@
 """`FetchedBatch`: what one read brought, by its batches: which offsets, and whether any consumer is to have them.
 
-Reads headers alone, and markers: records stay compressed as they are (new-groups B4.9). Under read_committed the
+Reads headers alone, and markers: records stay compressed as they are (share-partitions.md 1.9). Under read_committed the
 batches of aborted transactions are told from others as a consumer does it: a transaction that the list names begins at
 its first offset, and ends with its marker (wire.md; KIP-98).
 """

@@ -1,4 +1,4 @@
-"""`Runs`: the offsets of a share partition's window, as runs that are alike (KIP-932; new-groups B5, B7).
+"""`Runs`: the offsets of a share partition's window, as runs that are alike (KIP-932; share-partitions.md 2).
 
 Always true: the runs lie back to back, from `start` up to `end`, which is not in them; none is empty; of two neighbours
 something differs once `merge` went over them. So memory grows with what differs, never with the number of records.

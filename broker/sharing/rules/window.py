@@ -1,5 +1,5 @@
 """`ShareWindow`: the records of one share partition that are under way, and every decision about them (KIP-932;
-new-groups B5, B6).
+share-partitions.md 2, 3).
 
 The window holds the offsets from `start` (Kafka's SPSO) up to `end`, which is not in it: everything before is done,
 everything from `end` on was never fetched. Pure: times and limits come with each call, writes leave as values, and
@@ -191,7 +191,7 @@ class ShareWindow:
         due_ms: float,
         may_renew: bool,
     ) -> Transition | ErrorCode:
-        """Begin to acknowledge, all or nothing (new-groups B6): INVALID_RECORD_STATE for what the member does not have,
+        """Begin to acknowledge, all or nothing (share-partitions.md 3): INVALID_RECORD_STATE for what the member does not have,
         INVALID_REQUEST beyond what was ever acquired. What is before the start is done, and left out."""
         error = self._refusal(member, acknowledgements, may_renew=may_renew)
         if error:

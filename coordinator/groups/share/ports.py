@@ -2,14 +2,23 @@
 their settings."""
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from eosin.coordinator.groups.rules.config import ShareConfigOf
+from eosin.coordinator.groups.share.rules.events import ShareEvent
+from eosin.coordinator.groups.share.rules.group import ShareGroup
 from eosin.coordinator.share_state.ports import ShareStateStore
 from eosin.coordinator.share_state.state import SharePartition, ShareState, ShareStateSummary, StateBatch
 from eosin.protocol.errors import ErrorCode
 
 _REFUSAL: Final = ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+class ShareGroupObserver(Protocol):
+    """Hears what was decided about share groups (console.md 2.1). It decides nothing, and must not raise."""
+
+    def share_decided(self, before: ShareGroup, after: ShareGroup, event: ShareEvent | None, now_ms: int) -> None:
+        """`event` has turned `before` into `after`; None: the group was read from its log."""
 
 
 class NoShareStates:

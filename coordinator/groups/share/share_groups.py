@@ -27,6 +27,7 @@ from eosin.coordinator.groups.rules.config import GroupConfig, ShareConfigOf
 from eosin.coordinator.groups.rules.stats import GroupStats
 from eosin.coordinator.groups.rules.write_errors import of_consumer_group
 from eosin.coordinator.groups.share.log.records import encoded
+from eosin.coordinator.groups.share.ports import ShareGroupObserver
 from eosin.coordinator.groups.share.rules.decide import Decided, decide
 from eosin.coordinator.groups.share.rules.events import (
     SessionEnded,
@@ -104,6 +105,7 @@ class ShareGroups:
         self._hashes = TopicHashes()
         self._timers = MemberTimers(session_clock, self._fired)
         self._computations = TargetComputations(clock=clock, keep=self._target_computed)
+        self.observer: ShareGroupObserver | None = None
         self.stats = GroupStats()
         self.broken: frozenset[str] = frozenset()
         """Groups with records that cannot be read: they are not served."""
@@ -145,6 +147,8 @@ class ShareGroups:
         """Begin with these groups, which the log has: every member has a whole session."""
         for group in groups:
             self._held[group.group_id] = _HeldGroup(group, group)
+            if self.observer is not None and group.members:
+                self.observer.share_decided(group, group, None, self._clock.now_ms())
         if groups:
             TurnQueue(self._clock, steps_per_turn=PER_TURN).add(self._sessions_begin(groups))
 
@@ -199,6 +203,8 @@ class ShareGroups:
             return Happened(decided.answer, written, is_refused=True)
         if is_heartbeat:
             held.seen_version, held.seen_states = version, decided.group.states
+        if decided.records and self.observer is not None:
+            self.observer.share_decided(before, decided.group, event, self._clock.now_ms())
         if isinstance(event, ShareHeartbeat) and event.member_epoch >= JOIN_EPOCH:
             self.stats.share_rebalances += decided.group.epoch > before.epoch
         self._apply(group_id, decided.timers)

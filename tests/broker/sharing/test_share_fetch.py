@@ -1,4 +1,4 @@
-"""ShareFetch and ShareAcknowledge from the wire to a real log and back (KIP-932; new-groups B4 to B6)."""
+"""ShareFetch and ShareAcknowledge from the wire to a real log and back (KIP-932; share-partitions.md 1 to 3)."""
 
 import asyncio
 
@@ -411,10 +411,10 @@ async def test_a_share_coordinator_that_is_away_is_waited_for() -> None:
     assert values((await member.finish(begun)).responses[0].partitions[0]) == ["a"]
 
 
-@pytest.mark.parametrize("turns", [0, 3])
-async def test_a_partition_that_nobody_has_initialized_is_unknown(turns: int) -> None:
+@pytest.mark.parametrize("takes_turns", [False, True])
+async def test_a_partition_that_nobody_has_initialized_is_unknown(takes_turns: bool) -> None:
     workers = await started("a")
-    workers.store.is_open, workers.store.turns = False, turns
+    workers.store.is_open, workers.store.takes_turns = False, takes_turns
     assert (await workers.member().fetch(max_wait_ms=100)).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 

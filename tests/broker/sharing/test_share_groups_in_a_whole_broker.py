@@ -1,5 +1,5 @@
 """Share groups from the heartbeat to the acknowledgement in a whole broker, in virtual time, and across every end that
-a broker can come to: nothing that was acknowledged comes again, nothing else is lost (new-groups B11)."""
+a broker can come to: nothing that was acknowledged comes again, nothing else is lost (share-partitions.md 6)."""
 
 import random
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Decisions about the records of a share partition, one by one (KIP-932; new-groups B5, B6)."""
+"""Decisions about the records of a share partition, one by one (KIP-932; share-partitions.md 2, 3)."""
 
 from typing import Any
 

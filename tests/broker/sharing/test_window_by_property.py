@@ -1,4 +1,4 @@
-"""The window of a share partition against a model that has one entry for each offset (new-groups 5.4.3): deliveries,
+"""The window of a share partition against a model that has one entry for each offset (share-partitions.md 6): deliveries,
 acknowledgements whose writes succeed, fail or are lost, locks that run out, members that go, logs that move, and
 leaders that change."""
 
@@ -27,7 +27,7 @@ LOCK_MS = 100.0
 
 
 def merged(stored: dict[int, tuple[int, DeliveryState]], batches: Sequence[StateBatch], start: int) -> None:
-    """What the share coordinator makes of a write (new-groups B8.3)."""
+    """What the share coordinator makes of a write (share-state.md 3.4)."""
     for batch in batches:
         for offset in range(batch.first, batch.last + 1):
             new = (batch.delivery_count, batch.state)
