@@ -24,7 +24,7 @@ async def handle(
         text = services.unserved_groups.refused(GroupProtocol.SHARE, request.group_id or "", context)
         return ShareAcknowledgeResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, error_message=text)
     # Imported where share groups are served: a start without them is faster.
-    from eosin.broker.sharing.share_acknowledge_request import acknowledge
+    from eosin.broker.requests.share_acknowledge_request import acknowledge
 
     return await acknowledge(request, context, services)
 

@@ -4,8 +4,8 @@ v2 has a mode in which max_records is exact (KIP-1206), and renews locks (KIP-12
 While `share.version` is at level 0 it is refused: see `eosin.broker.unserved_groups`.
 
 Acknowledgements come first, and their results stand in the same response, for partitions without records too. Epoch 0
-opens a session, -1 ends it: what the member still has is released then (share-partitions.md 1). Whole stored batches go out;
-`acquired_records` says which of their records the member has. Within a session only partitions of which there is
+opens a session, -1 ends it: what the member still has is released then (share-partitions.md 1). Whole stored batches go
+out; `acquired_records` says which of their records the member has. Within a session only partitions of which there is
 something to say are in the response.
 """
 
@@ -26,7 +26,7 @@ async def handle(request: ShareFetchRequest, context: RequestContext, services: 
         text = services.unserved_groups.refused(GroupProtocol.SHARE, request.group_id or "", context)
         return ShareFetchResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, error_message=text)
     # Imported where share groups are served: a start without them is faster.
-    from eosin.broker.sharing.share_fetch_request import fetch
+    from eosin.broker.requests.share_fetch_request import fetch
 
     return await fetch(request, context, services)
 

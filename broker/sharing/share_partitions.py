@@ -12,9 +12,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from eosin.broker.sharing.counts import ShareCounts
-from eosin.broker.sharing.share_partition import SharePartition
+from eosin.broker.sharing.led_share_partition import LedSharePartition
 from eosin.coordinator.groups.rules.config import ShareConfigOf
-from eosin.coordinator.share_state.state import SharePartition as SharePartitionKey
+from eosin.coordinator.share_state.state import SharePartition
 from eosin.model.cluster import PartitionState
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition, Uuid
@@ -44,30 +44,30 @@ class SharePartitions:
         self._store = store
         self._clock = clock
         self._max_partitions = max_partitions
-        self._by_group: dict[str, dict[SharePartitionKey, SharePartition]] = {}
-        self._by_name: dict[TopicPartition, dict[SharePartitionKey, SharePartition]] = {}
+        self._by_group: dict[str, dict[SharePartition, LedSharePartition]] = {}
+        self._by_name: dict[TopicPartition, dict[SharePartition, LedSharePartition]] = {}
         self._count = 0
-        self._writing: dict[SharePartitionKey, SharePartition] = {}
-        """Those that are dropped and still write."""
+        self._writing: dict[SharePartition, LedSharePartition] = {}
+        """The dropped ones that still write."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_full = False
 
     def __len__(self) -> int:
         return self._count
 
-    def __iter__(self) -> Iterator[SharePartition]:
+    def __iter__(self) -> Iterator[LedSharePartition]:
         for some in self._by_group.values():
             yield from some.values()
 
-    def of_group(self, group_id: str) -> list[SharePartition]:
-        """Those of one group."""
+    def of_group(self, group_id: str) -> list[LedSharePartition]:
+        """The share partitions of one group."""
         return list(self._by_group.get(group_id, {}).values())
 
-    def known(self, group_id: str, topic_id: Uuid, partition: int) -> SharePartition | None:
+    def known(self, group_id: str, topic_id: Uuid, partition: int) -> LedSharePartition | None:
         """The share partition, if it is in memory."""
-        return self._by_group.get(group_id, {}).get(SharePartitionKey(group_id, topic_id, partition))
+        return self._by_group.get(group_id, {}).get(SharePartition(group_id, topic_id, partition))
 
-    def get(self, group_id: str, topic_id: Uuid, name: TopicPartition, log: "PartitionLog") -> SharePartition | None:
+    def get(self, group_id: str, topic_id: Uuid, name: TopicPartition, log: "PartitionLog") -> LedSharePartition | None:
         """The share partition of a log that this broker leads, which begins to load if it was not in memory; None where
         there are too many."""
         found = self.known(group_id, topic_id, name.partition)
@@ -81,8 +81,8 @@ class SharePartitions:
             self._is_full = True
             return None
         self._is_full = False
-        key = SharePartitionKey(group_id, topic_id, name.partition)
-        made = SharePartition(
+        key = SharePartition(group_id, topic_id, name.partition)
+        made = LedSharePartition(
             key,
             name,
             log,
@@ -116,7 +116,7 @@ class SharePartitions:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _forget(self, gone: SharePartition) -> None:
+    def _forget(self, gone: LedSharePartition) -> None:
         group = self._by_group.get(gone.key.group_id, {})
         if group.get(gone.key) is not gone:
             return
@@ -133,7 +133,7 @@ class SharePartitions:
             self._writing[gone.key] = gone
             self._run(self._last_write(gone))
 
-    async def _last_write(self, gone: SharePartition) -> None:
+    async def _last_write(self, gone: LedSharePartition) -> None:
         await gone.settled()
         if self._writing.get(gone.key) is gone:
             del self._writing[gone.key]

@@ -1,4 +1,4 @@
-"""`ShareSessions`: which partitions each member of a share group fetches here, remembered (KIP-932; share-partitions.md 1).
+"""`ShareSessions`: the partitions that each member of a share group fetches here (KIP-932; share-partitions.md 1).
 
 Always true: a session is that of one group and member, and ends with its connection: what its member has acquired goes
 to others in the same step, before that member can open another one. There are at most `max_sessions`. When the last
@@ -26,7 +26,7 @@ MAX_PARTITIONS: Final = 10_000
 _MAX_EPOCH: Final = 2**31 - 1
 
 
-class ShareMember(NamedTuple):
+class SessionKey(NamedTuple):
     """A member of a share group, as it names itself."""
 
     group_id: str
@@ -38,7 +38,7 @@ class ShareSession:
 
     __slots__ = ("connection", "epoch", "has_ended", "key", "partitions", "turn")
 
-    def __init__(self, key: ShareMember, connection: "ClientConnection | None") -> None:
+    def __init__(self, key: SessionKey, connection: "ClientConnection | None") -> None:
         self.key = key
         self.connection = connection
         """The one that it was last used on."""
@@ -65,7 +65,7 @@ class ShareSessions:
     def __init__(self, partitions: SharePartitions, *, max_sessions: int) -> None:
         self._partitions = partitions
         self._max_sessions = max_sessions
-        self._sessions: dict[ShareMember, ShareSession] = {}
+        self._sessions: dict[SessionKey, ShareSession] = {}
         self._of_group: dict[str, int] = {}
         """Number of sessions."""
         self._by_connection: dict[ClientConnection, dict[ShareSession, None]] = {}
@@ -77,7 +77,7 @@ class ShareSessions:
         return iter(list(self._sessions.values()))
 
     def open(
-        self, key: ShareMember, partitions: Iterable[TopicIdPartition], connection: "ClientConnection | None"
+        self, key: SessionKey, partitions: Iterable[TopicIdPartition], connection: "ClientConnection | None"
     ) -> ShareSession | ErrorCode:
         """A new session in place of the member's old one: SHARE_SESSION_LIMIT_REACHED where there is no room for it.
         What the member has acquired stays with it: it may still acknowledge that."""
@@ -94,7 +94,7 @@ class ShareSessions:
         self._move(session, connection)
         return self._grown(session, partitions)
 
-    def go_on(self, key: ShareMember, epoch: int, connection: "ClientConnection | None") -> ShareSession | ErrorCode:
+    def go_on(self, key: SessionKey, epoch: int, connection: "ClientConnection | None") -> ShareSession | ErrorCode:
         """The session of a request with `epoch`, which moves on; of `FINAL_EPOCH`, the session that `end` must end."""
         session = self._sessions.get(key)
         if session is None:

@@ -97,7 +97,7 @@ class Sharing(ClusterListener):
     def partition_changed(
         self, partition: TopicPartition, before: PartitionState | None, after: PartitionState | None
     ) -> None:
-        """What members have of a leader before is lost with it."""
+        """End share partitions that this broker leads no more: their members' records go with them."""
         if self._partitions is not None:
             leads = after is not None and after.leader_id == self._cluster.node_id
             self._partitions.changed(partition, after if leads else None, exists=after is not None)

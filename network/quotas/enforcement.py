@@ -198,7 +198,7 @@ class QuotaEnforcement(RequestHooks):
         return FetchResponse(session_id=0 if is_new else response.session_id), throttle_ms
 
     def _share_fetched(self, observed: ObservedRequest, response: ShareFetchResponse) -> int:
-        """What the member has acquired is its own already, so it is sent in any case, and paid for by a pause."""
+        """Time to pause for what the member has acquired: that is its own already, and is sent in any case."""
         limit = self._limit(QuotaKey.CONSUMER_BYTE_RATE, observed)
         if limit is None:
             return 0

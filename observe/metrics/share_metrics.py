@@ -8,7 +8,7 @@ from eosin.observe.metrics.families import Family, Row, counter, gauge, single
 from eosin.observe.survey.slices import ROW, in_slices
 
 if TYPE_CHECKING:
-    from eosin.broker.sharing.share_partition import SharePartition
+    from eosin.broker.sharing.led_share_partition import LedSharePartition
 
 _BY_PARTITION = ("sharegroup", "topic", "partition")
 
@@ -56,5 +56,5 @@ class ShareMetrics:
             yield counter(f"eosin_share_{name}_total", text, [((), value)])
 
 
-def _labels(each: "SharePartition") -> tuple[str, str, str]:
+def _labels(each: "LedSharePartition") -> tuple[str, str, str]:
     return each.key.group_id, each.name.topic, str(each.name.partition)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-from eosin.broker.sharing.rules.fetched import FetchedBatch
+from eosin.broker.sharing.rules.fetched import StoredBatch
 from eosin.broker.sharing.rules.runs import NOT_WRITTEN, Run, Runs
 from eosin.coordinator.share_state.state import DeliveryState, StateBatch
 from eosin.protocol.errors import ErrorCode
@@ -174,11 +174,11 @@ class ShareWindow:
         return self.end if self.end - self.start < max_in_flight else None
 
     def acquire(
-        self, member: str, fetched: Sequence[FetchedBatch], *, offset: int, limits: AcquireLimits, due_ms: float
+        self, member: str, fetched: Sequence[StoredBatch], *, offset: int, limits: AcquireLimits, due_ms: float
     ) -> Acquisition:
         """Hand out what a read from `offset`, a `next_offset`, has brought. Offsets that the log has skipped, markers
         and records of aborted transactions are archived, in memory: whoever fetches them again finds them again."""
-        return _Acquiring(self._runs, member, limits, due_ms, self).take(fetched, offset)
+        return _Acquiring(self._runs, member, limits, due_ms, self).acquire(fetched, offset)
 
     # Acknowledgements -----------------------------------------------------------------------------------------------
 
@@ -191,8 +191,8 @@ class ShareWindow:
         due_ms: float,
         may_renew: bool,
     ) -> Transition | ErrorCode:
-        """Begin to acknowledge, all or nothing (share-partitions.md 3): INVALID_RECORD_STATE for what the member does not have,
-        INVALID_REQUEST beyond what was ever acquired. What is before the start is done, and left out."""
+        """Begin to acknowledge, all or nothing (share-partitions.md 3): INVALID_RECORD_STATE for what the member does
+        not have, INVALID_REQUEST beyond what was ever acquired. What is before the start is done, and left out."""
         error = self._refusal(member, acknowledgements, may_renew=may_renew)
         if error:
             return error
@@ -332,7 +332,7 @@ class _Acquiring:
         """True if nothing may be taken after what was taken."""
         self._has_archived = False
 
-    def take(self, fetched: Sequence[FetchedBatch], offset: int) -> Acquisition:
+    def acquire(self, fetched: Sequence[StoredBatch], offset: int) -> Acquisition:
         at = offset
         for first, end, is_delivered, _ in fetched:
             if end <= at:
@@ -342,12 +342,12 @@ class _Acquiring:
             if first > at:
                 self._archive(at, first)
                 at = first
-            (self._take_batch if is_delivered else self._archive)(at, end)
+            (self._acquire_batch if is_delivered else self._archive)(at, end)
             at = end
         self._runs.merge(offset, at)
         return Acquisition([AcquiredRange(*each) for each in self._ranges], self._has_archived)
 
-    def _take_batch(self, first: int, end: int) -> None:
+    def _acquire_batch(self, first: int, end: int) -> None:
         """Take what is free of one stored batch, or its last part."""
         is_new_range, at = True, first
         if first < self._runs.end:
@@ -355,7 +355,7 @@ class _Acquiring:
                 if self._is_over or self._is_full:
                     return
                 for part in self._runs.within(max(first, run.first), min(end, run.end)):
-                    self._take_run(part, is_new_range)
+                    self._acquire_run(part, is_new_range)
                     is_new_range = False
             at = self._runs.end
             if end <= at or self._is_over or self._is_full:
@@ -364,7 +364,7 @@ class _Acquiring:
         if self._limits.is_exact and size > self._left:
             size = self._left
         if size > 0:
-            self._take_new(at, at + size, is_new_range)
+            self._acquire_new(at, at + size, is_new_range)
         if at + size < end:
             self._is_over = True
 
@@ -377,7 +377,7 @@ class _Acquiring:
     def _room(self) -> int:
         return self._limits.max_in_flight - (self._runs.end - self._runs.start)
 
-    def _take_run(self, run: Run, is_new_range: bool) -> None:
+    def _acquire_run(self, run: Run, is_new_range: bool) -> None:
         """Take a run that was delivered before, or its first part."""
         limits, runs = self._limits, self._runs
         if run.count >= limits.delivery_limit:
@@ -400,7 +400,7 @@ class _Acquiring:
             run = runs.within(run.first, run.first + portion)[0]
         self._hand_out(run, is_new_range)
 
-    def _take_new(self, first: int, end: int, is_new_range: bool) -> None:
+    def _acquire_new(self, first: int, end: int, is_new_range: bool) -> None:
         """Take offsets behind the window."""
         last = self._ranges[-1] if self._ranges else None
         if last is not None and last[1] + 1 == first and last[2] == 1:

@@ -1,8 +1,8 @@
 """One ShareAcknowledge and its response (share-partitions.md 3)."""
 
+from eosin.broker.requests.share_acknowledgements import begin_acknowledgements, endpoints, leader_of, refusal
 from eosin.broker.services import Services
-from eosin.broker.sharing.share_requests import begin_acknowledgements, endpoints, leader_of, refusal
-from eosin.broker.sharing.share_sessions import FINAL_EPOCH, INITIAL_EPOCH, ShareMember
+from eosin.broker.sharing.share_sessions import FINAL_EPOCH, INITIAL_EPOCH, SessionKey
 from eosin.network.api import RequestContext
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import Uuid
@@ -27,7 +27,7 @@ async def acknowledge(
     if epoch == INITIAL_EPOCH:
         return ShareAcknowledgeResponse(error_code=ErrorCode.INVALID_SHARE_SESSION_EPOCH)
     session = sharing.sessions.go_on(
-        ShareMember(request.group_id or "", request.member_id or ""), epoch, context.connection
+        SessionKey(request.group_id or "", request.member_id or ""), epoch, context.connection
     )
     if isinstance(session, ErrorCode):
         return ShareAcknowledgeResponse(error_code=session)
@@ -37,7 +37,7 @@ async def acknowledge(
     topics: dict[Uuid, list[PartitionData]] = {}
     leaders: set[int] = set()
     for each in begun:
-        error, message = await each.told()
+        error, message = await each.result()
         leader = leader_of(each.name, error, services)
         if leader is not None:
             leaders.add(leader[0])

@@ -1,5 +1,5 @@
-"""`ShareFetchPass`: one ShareFetch over the partitions of its session: look at each, wait, read, hand out (new-groups
-B4.8, B4.9).
+"""`ShareFetchPass`: one ShareFetch over the partitions of its session: look at each, wait, read, hand out
+(share-partitions.md 1.8, 1.9).
 
 Always true: records are acquired in the step in which their bytes are in hand, so a client that is slow, or gone, has
 nothing to itself while they are read; a partition that is being read for a member is let go in any case. Stored batches
@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 from eosin.broker.fetching.long_poll import PolledPartition
 from eosin.broker.sharing.config import isolation_of
-from eosin.broker.sharing.rules.fetched import FetchedBatch, fetched_batches
+from eosin.broker.sharing.led_share_partition import LedSharePartition
+from eosin.broker.sharing.rules.fetched import StoredBatch, fetched_batches
 from eosin.broker.sharing.rules.window import AcquiredRange
-from eosin.broker.sharing.share_partition import SharePartition
 from eosin.model.resources import Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicIdPartition, TopicPartition
@@ -46,7 +46,7 @@ WAITING_ERRORS: Final = frozenset(
 """Errors that are told when the wait for the other partitions is over: who asks again at once would spin."""
 
 
-class SharedPartition:
+class ShareFetchPartition:
     """One partition of a session, as the pass found it."""
 
     __slots__ = ("acquired", "error", "index", "message", "name", "partition", "records", "topic_id")
@@ -55,7 +55,7 @@ class SharedPartition:
         self.topic_id, self.index = wanted
         self.name = TopicPartition("", self.index)
         """With the topic's name, where it was found."""
-        self.partition: SharePartition | None = None
+        self.partition: LedSharePartition | None = None
         """The share partition that was found last."""
         self.error = ErrorCode.NONE
         self.message: str | None = None
@@ -84,14 +84,14 @@ class ShareFetchPass:
         """True while nothing was read: the first batch comes in any case."""
         self._makes_way = False
         """True if another request of the connection waits behind this one."""
-        self.partitions = [SharedPartition(each) for each in session.in_turn()]
+        self.partitions = [ShareFetchPartition(each) for each in session.in_turn()]
 
     async def run(self) -> None:
         """Find what there is, or wait for it for as long as the client says."""
         clock = self._services.wire_clock
         until_ms = clock.elapsed_ms() + max(0, self._request.max_wait_ms)
         while not self._session.has_ended:
-            available = await self._look()
+            available = await self._check()
             left_ms = until_ms - clock.elapsed_ms()
             is_last = left_ms <= 0 or self._makes_way or self._sharing.is_stopping or self._is_settled
             reads = available > 0 and (is_last or available >= self._request.min_bytes)
@@ -109,7 +109,7 @@ class ShareFetchPass:
         errors = [each.error for each in self.partitions]
         return all(errors) or any(each and each not in WAITING_ERRORS for each in errors)
 
-    async def _look(self) -> int:
+    async def _check(self) -> int:
         """Find each partition, and count the bytes that could be read, up to as many as the client wants."""
         wanted, available = max(1, self._request.min_bytes), 0
         for looks, each in enumerate(self.partitions, 1):
@@ -125,7 +125,7 @@ class ShareFetchPass:
                 available += partition.log.bytes_available(offset, isolation=self._isolation, limit=wanted)
         return available
 
-    def _find(self, wanted: SharedPartition) -> ErrorCode:
+    def _find(self, wanted: ShareFetchPartition) -> ErrorCode:
         services = self._services
         if wanted.partition is not None and wanted.partition.error:
             return wanted.partition.error  # and no other one in this request: the client comes again
@@ -173,7 +173,7 @@ class ShareFetchPass:
                 await next_turn()
         return moved
 
-    async def _read_one(self, each: SharedPartition, partition: SharePartition, offset: int) -> bool:
+    async def _read_one(self, each: ShareFetchPartition, partition: LedSharePartition, offset: int) -> bool:
         limit = min(self._left_bytes, self._memory_left) if not self._is_first else self._left_bytes
         hint = partition.read_bytes(self._left_records)
         result = await self._result(partition, offset, min(limit, hint), is_any=False)
@@ -212,7 +212,7 @@ class ShareFetchPass:
             self._is_first = False
         return partition.progress != before
 
-    async def _result(self, partition: SharePartition, offset: int, max_bytes: int, *, is_any: bool) -> ReadResult:
+    async def _result(self, partition: LedSharePartition, offset: int, max_bytes: int, *, is_any: bool) -> ReadResult:
         result = partition.log.read(offset, max_bytes=max_bytes, isolation=self._isolation, min_one_batch=is_any)
         return result if isinstance(result, ReadResult) else await result
 
@@ -256,7 +256,7 @@ class ShareFetchPass:
 
 
 def _slice(
-    records: bytes | memoryview, fetched: Sequence[FetchedBatch], acquired: Sequence[AcquiredRange]
+    records: bytes | memoryview, fetched: Sequence[StoredBatch], acquired: Sequence[AcquiredRange]
 ) -> bytes | memoryview:
     """The bytes from the first batch with acquired records to the last one."""
     first, last = acquired[0].first, acquired[-1].last

@@ -2,9 +2,7 @@
 
 from collections.abc import Sequence
 
-from eosin.broker.services import Services
-from eosin.broker.sharing.share_fetch import SharedPartition, ShareFetchPass
-from eosin.broker.sharing.share_requests import (
+from eosin.broker.requests.share_acknowledgements import (
     ALL_RIGHT,
     BegunAcknowledgement,
     Told,
@@ -14,7 +12,9 @@ from eosin.broker.sharing.share_requests import (
     named,
     refusal,
 )
-from eosin.broker.sharing.share_sessions import FINAL_EPOCH, INITIAL_EPOCH, ShareMember, ShareSession
+from eosin.broker.requests.share_fetch_pass import ShareFetchPartition, ShareFetchPass
+from eosin.broker.services import Services
+from eosin.broker.sharing.share_sessions import FINAL_EPOCH, INITIAL_EPOCH, SessionKey, ShareSession
 from eosin.network.api import RequestContext
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicIdPartition, Uuid
@@ -44,12 +44,12 @@ async def fetch(request: ShareFetchRequest, context: RequestContext, services: S
     begun = await begin_acknowledgements(
         request.topics, session.key, renews=request.is_renew_ack, context=context, services=services
     )
-    partitions: Sequence[SharedPartition] = ()
+    partitions: Sequence[ShareFetchPartition] = ()
     if request.share_session_epoch != FINAL_EPOCH and not request.is_renew_ack:
         fetch = ShareFetchPass(session, request, context, services)
         await fetch.run()
         partitions = fetch.partitions
-    results = {each.wanted: (each, await each.told()) for each in begun}
+    results = {each.wanted: (each, await each.result()) for each in begun}
     if request.share_session_epoch == FINAL_EPOCH:
         sharing.sessions.end(session)
     lock_ms = sharing.partitions.config_of(session.key.group_id).record_lock_duration_ms
@@ -70,7 +70,7 @@ def _invalid(request: ShareFetchRequest) -> Told | None:
 def _session(request: ShareFetchRequest, context: RequestContext, services: Services) -> ShareSession | ErrorCode:
     """The session of a request, which has moved on."""
     sessions, epoch = services.sharing.sessions, request.share_session_epoch
-    key = ShareMember(request.group_id or "", request.member_id or "")
+    key = SessionKey(request.group_id or "", request.member_id or "")
     if epoch == INITIAL_EPOCH:
         return sessions.open(key, named(request.topics), context.connection)
     session = sessions.go_on(key, epoch, context.connection)
@@ -86,7 +86,7 @@ _Results = dict[TopicIdPartition, tuple[BegunAcknowledgement, Told]]
 
 
 def _response(
-    partitions: Sequence[SharedPartition],
+    partitions: Sequence[ShareFetchPartition],
     results: _Results,
     lock_ms: int,
     is_full: bool,
@@ -110,7 +110,7 @@ def _response(
     )
 
 
-def _partition(each: SharedPartition, acknowledged: Told, leaders: set[int], services: Services) -> PartitionData:
+def _partition(each: ShareFetchPartition, acknowledged: Told, leaders: set[int], services: Services) -> PartitionData:
     return PartitionData(
         partition_index=each.index,
         error_code=each.error,
@@ -140,10 +140,10 @@ def _leader(leader: tuple[int, int] | None, leaders: set[int]) -> LeaderIdAndEpo
     return LeaderIdAndEpoch(*leader)
 
 
-def _count(partitions: Sequence[SharedPartition], services: Services) -> None:
+def _count(partitions: Sequence[ShareFetchPartition], services: Services) -> None:
     if services.traffic is None:
         return
-    topics: dict[str, list[SharedPartition]] = {}
+    topics: dict[str, list[ShareFetchPartition]] = {}
     for each in partitions:
         if each.name.topic and (each.acquired or each.error):
             topics.setdefault(each.name.topic, []).append(each)

@@ -57,7 +57,7 @@ class BegunAcknowledgement(NamedTuple):
     """None for an unknown topic."""
     outcome: "asyncio.Future[ErrorCode] | Told"
 
-    async def told(self) -> Told:
+    async def result(self) -> Told:
         """Its end: an acknowledgement without an error is durable."""
         if isinstance(self.outcome, tuple):
             return self.outcome

@@ -1,4 +1,4 @@
-"""`SharePartition`: one partition as one share group reads it, at the partition's leader (KIP-932; share-partitions.md 2, 3).
+"""`LedSharePartition`: one partition as one share group reads it, at its leader (KIP-932; share-partitions.md 2, 3).
 
 `ShareWindow` decides; this class loads and writes its state, and keeps the time of its locks. Always true:
 - One write is under way at a time; what comes meanwhile goes with the next one. An acknowledgement is answered after
@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from eosin.broker.sharing.config import BY_DURATION, EARLIEST, duration_ms, isolation_of
-from eosin.broker.sharing.rules.fetched import FetchedBatch
+from eosin.broker.sharing.rules.fetched import StoredBatch
 from eosin.broker.sharing.rules.window import (
     Acknowledgement,
     AcquiredRange,
@@ -24,8 +24,7 @@ from eosin.broker.sharing.rules.window import (
     done_after,
 )
 from eosin.coordinator.groups.rules.config import ShareGroupConfig
-from eosin.coordinator.share_state.state import UNKNOWN_OFFSET, ShareState, StateBatch
-from eosin.coordinator.share_state.state import SharePartition as SharePartitionKey
+from eosin.coordinator.share_state.state import UNKNOWN_OFFSET, SharePartition, ShareState, StateBatch
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import CorruptRecords
@@ -60,7 +59,7 @@ _PASSING: Final = frozenset(
 )
 
 
-class SharePartition:
+class LedSharePartition:
     """One share partition. Made when a member first fetches from it; `load` follows."""
 
     __slots__ = (
@@ -91,7 +90,7 @@ class SharePartition:
 
     def __init__(
         self,
-        key: SharePartitionKey,
+        key: SharePartition,
         name: TopicPartition,
         log: "PartitionLog",
         *,
@@ -99,7 +98,7 @@ class SharePartition:
         config_of: Callable[[], ShareGroupConfig],
         clock: Clock,
         counts: "ShareCounts",
-        lost: Callable[["SharePartition"], None],
+        lost: Callable[["LedSharePartition"], None],
     ) -> None:
         """`lost` is called when it can be one no longer."""
         self.key = key
@@ -133,7 +132,7 @@ class SharePartition:
 
     # Load -----------------------------------------------------------------------------------------------------------
 
-    async def load(self, predecessor: "SharePartition | None") -> None:
+    async def load(self, predecessor: "LedSharePartition | None") -> None:
         """Read its state, again and again until that works or it is lost. What `predecessor` still writes comes
         first: it was acknowledged, though nobody may have heard so."""
         if predecessor is not None:
@@ -289,7 +288,7 @@ class SharePartition:
         return FIRST_READ_BYTES if not self._record_bytes else int(1.25 * records * self._record_bytes) + 4096
 
     def acquire(
-        self, member: str, fetched: Sequence[FetchedBatch], size: int, *, offset: int, max_records: int,
+        self, member: str, fetched: Sequence[StoredBatch], size: int, *, offset: int, max_records: int,
         batch_size: int, is_exact: bool,
     ) -> list[AcquiredRange]:  # fmt: skip
         """Hand out to a member what a read from `offset`, of `size` bytes, has brought."""
@@ -441,7 +440,7 @@ class SharePartition:
             else:
                 window.written(transition)
             if not future.done():
-                future.set_result(_as_told(error))
+                future.set_result(_client_error(error))
         self._counts.archived_at_limit += window.archived_at_limit - given_up
         if window.start != start:
             self.moved_ms = self._clock.elapsed_ms()
@@ -456,7 +455,7 @@ class SharePartition:
             self.wake()
 
 
-def _as_told(error: ErrorCode) -> ErrorCode:
+def _client_error(error: ErrorCode) -> ErrorCode:
     """The share coordinator's error as a client is told it (share-partitions.md 3.5)."""
     if error in _PASSING:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
