@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from eosin.broker.fetching.long_poll import PolledPartition
 from eosin.broker.sharing.config import isolation_of
 from eosin.broker.sharing.led_share_partition import LedSharePartition
-from eosin.broker.sharing.rules.fetched import StoredBatch, fetched_batches
+from eosin.broker.sharing.rules.fetched import ReadBatch, fetched_batches
 from eosin.broker.sharing.rules.window import AcquiredRange
 from eosin.model.resources import Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
@@ -256,7 +256,7 @@ class ShareFetchPass:
 
 
 def _slice(
-    records: bytes | memoryview, fetched: Sequence[StoredBatch], acquired: Sequence[AcquiredRange]
+    records: bytes | memoryview, fetched: Sequence[ReadBatch], acquired: Sequence[AcquiredRange]
 ) -> bytes | memoryview:
     """The bytes from the first batch with acquired records to the last one."""
     first, last = acquired[0].first, acquired[-1].last

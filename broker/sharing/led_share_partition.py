@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from eosin.broker.sharing.config import BY_DURATION, EARLIEST, duration_ms, isolation_of
-from eosin.broker.sharing.rules.fetched import StoredBatch
+from eosin.broker.sharing.rules.fetched import ReadBatch
 from eosin.broker.sharing.rules.window import (
     Acknowledgement,
     AcquiredRange,
@@ -288,7 +288,7 @@ class LedSharePartition:
         return FIRST_READ_BYTES if not self._record_bytes else int(1.25 * records * self._record_bytes) + 4096
 
     def acquire(
-        self, member: str, fetched: Sequence[StoredBatch], size: int, *, offset: int, max_records: int,
+        self, member: str, fetched: Sequence[ReadBatch], size: int, *, offset: int, max_records: int,
         batch_size: int, is_exact: bool,
     ) -> list[AcquiredRange]:  # fmt: skip
         """Hand out to a member what a read from `offset`, of `size` bytes, has brought."""

@@ -1,4 +1,4 @@
-"""`StoredBatch`: what one read brought, by its batches: which offsets, and whether any consumer is to have them.
+"""`ReadBatch`: what one read brought, by its batches: which offsets, and whether any consumer is to have them.
 
 Reads headers alone, and markers: records stay compressed as they are (share-partitions.md 1.9). Under read_committed
 the batches of aborted transactions are told from others as a consumer does it: a transaction that the list names begins
@@ -22,7 +22,7 @@ from eosin.protocol.records.header import (
 from eosin.protocol.records.scan import marker_of
 
 
-class StoredBatch(NamedTuple):
+class ReadBatch(NamedTuple):
     """One stored batch."""
 
     first: int
@@ -34,13 +34,13 @@ class StoredBatch(NamedTuple):
     """In the bytes that were read."""
 
 
-def fetched_batches(data: bytes | memoryview, aborted: Iterable[tuple[int, int]] = ()) -> list[StoredBatch]:
+def fetched_batches(data: bytes | memoryview, aborted: Iterable[tuple[int, int]] = ()) -> list[ReadBatch]:
     """The batches of one read, in order. `aborted`: the first offset and the producer id of each aborted transaction
     that touches them; none for read_uncommitted. Raises CorruptRecords."""
     pending = list(aborted)
     heapq.heapify(pending)
     aborting: set[int] = set()
-    found: list[StoredBatch] = []
+    found: list[ReadBatch] = []
     position, size, unpack = 0, len(data), HEADER.unpack_from
     while size - position >= HEADER_BYTES:
         # Without a `BatchHeader` for each: of small batches there are thousands in one read.
@@ -62,7 +62,7 @@ def fetched_batches(data: bytes | memoryview, aborted: Iterable[tuple[int, int]]
         elif attributes & TRANSACTIONAL and (aborting or pending):
             _begin(pending, aborting, end - 1)
             is_delivered = producer_id not in aborting
-        found.append(StoredBatch(first, end, is_delivered, position))
+        found.append(ReadBatch(first, end, is_delivered, position))
         position = after
     return found
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-from eosin.broker.sharing.rules.fetched import StoredBatch
+from eosin.broker.sharing.rules.fetched import ReadBatch
 from eosin.broker.sharing.rules.runs import NOT_WRITTEN, Run, Runs
 from eosin.coordinator.share_state.state import DeliveryState, StateBatch
 from eosin.protocol.errors import ErrorCode
@@ -174,7 +174,7 @@ class ShareWindow:
         return self.end if self.end - self.start < max_in_flight else None
 
     def acquire(
-        self, member: str, fetched: Sequence[StoredBatch], *, offset: int, limits: AcquireLimits, due_ms: float
+        self, member: str, fetched: Sequence[ReadBatch], *, offset: int, limits: AcquireLimits, due_ms: float
     ) -> Acquisition:
         """Hand out what a read from `offset`, a `next_offset`, has brought. Offsets that the log has skipped, markers
         and records of aborted transactions are archived, in memory: whoever fetches them again finds them again."""
@@ -332,7 +332,7 @@ class _Acquiring:
         """True if nothing may be taken after what was taken."""
         self._has_archived = False
 
-    def acquire(self, fetched: Sequence[StoredBatch], offset: int) -> Acquisition:
+    def acquire(self, fetched: Sequence[ReadBatch], offset: int) -> Acquisition:
         at = offset
         for first, end, is_delivered, _ in fetched:
             if end <= at:

@@ -1,17 +1,20 @@
 """Share groups from the heartbeat to the acknowledgement in a whole broker, in virtual time, and across every end that
 a broker can come to: nothing that was acknowledged comes again, nothing else is lost (share-partitions.md 6)."""
 
+import asyncio
 import random
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from asked_broker import KILLED, STOPPED
 from client_features import raise_feature_on
 from virtual_broker import POWER_LOST, VirtualBroker
-from waiting import until
+from waiting import settled, until
 from wire import Wire
 from wire_producer import transactional
 
+from eosin.client.errors import ClientError
 from eosin.model.features import SHARE_VERSION
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
@@ -74,8 +77,8 @@ class Member:
 
         await until(has_some, every_s=1)
 
-    async def fetch(self, max_wait_ms: int = 5000, max_records: int = 500) -> list[tuple[int, int, str, int]]:
-        """Partition, offset, value and delivery count of each record that came."""
+    def send_fetch(self, max_wait_ms: int = 5000, max_records: int = 500) -> "asyncio.Future[Any]":
+        """Begin a fetch."""
         topics = tuple(
             FetchTopic(topic_id, tuple(FetchPartition(each) for each in some))
             for topic_id, some in self.assigned.items()
@@ -91,7 +94,11 @@ class Member:
             batch_size=500,
             topics=topics if self.epoch == 0 else (),
         )
-        answer = await self.wire.ask(request, 2)
+        return self.wire.send(request, 2)
+
+    async def fetch(self, **how: int) -> list[tuple[int, int, str, int]]:
+        """Partition, offset, value and delivery count of each record that came."""
+        answer = await self.send_fetch(**how)
         assert answer.error_code == 0, answer
         self.epoch += 1
         found = []
@@ -208,6 +215,28 @@ async def test_two_members_divide_the_records_of_a_topic(served: ShareBroker) ->
             assert await member.acknowledge([each[:2] for each in got]) is ErrorCode.NONE
     assert sorted(map(int, found)) == list(range(20))
     assert {lag for _, lag in (await served.described()).values()} == {0}
+
+
+async def test_a_member_that_vanishes_while_it_waits_is_given_nothing(served: ShareBroker) -> None:
+    gone, other = await served.member("m1"), await served.member("m2")
+    gone.assigned = other.assigned = dict.fromkeys(gone.assigned, (0, 1))
+    await gone.fetch(max_wait_ms=0)
+    waiting = gone.send_fetch(max_wait_ms=60_000)
+    await settled()
+    await gone.wire.close()
+    with pytest.raises(ClientError):
+        await waiting
+    await served.write(0, 3)
+    assert {count for _, _, _, count in await other.fetch()} == {1}
+
+
+async def test_records_of_a_connection_that_ends_are_delivered_to_others_at_once(served: ShareBroker) -> None:
+    gone, other = await served.member("m1"), await served.member("m2")
+    gone.assigned = other.assigned = dict.fromkeys(gone.assigned, (0, 1))
+    await served.write(0, 3)
+    assert len(await gone.fetch()) == 3
+    await gone.wire.close()
+    assert [(offset, count) for _, offset, _, count in await other.fetch()] == [(0, 2), (1, 2), (2, 2)]
 
 
 @pytest.mark.parametrize("how", [STOPPED, KILLED, POWER_LOST])

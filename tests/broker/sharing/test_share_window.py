@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from eosin.broker.sharing.rules.acknowledgements import acknowledgements
-from eosin.broker.sharing.rules.fetched import StoredBatch
+from eosin.broker.sharing.rules.fetched import ReadBatch
 from eosin.broker.sharing.rules.window import (
     Acknowledgement,
     AcknowledgeType,
@@ -26,11 +26,11 @@ ACCEPT, RELEASE, REJECT, RENEW = (
 )
 
 
-def batch(first: int, end: int, *, is_delivered: bool = True) -> StoredBatch:
-    return StoredBatch(first, end, is_delivered, 0)
+def batch(first: int, end: int, *, is_delivered: bool = True) -> ReadBatch:
+    return ReadBatch(first, end, is_delivered, 0)
 
 
-def acquire(window: ShareWindow, *batches: StoredBatch, member: str = "a", **limits: Any) -> list[tuple[int, ...]]:
+def acquire(window: ShareWindow, *batches: ReadBatch, member: str = "a", **limits: Any) -> list[tuple[int, ...]]:
     offset = window.next_offset(LIMITS.max_in_flight)
     assert offset is not None
     made = window.acquire(member, batches, offset=offset, limits=LIMITS._replace(**limits), due_ms=100)

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from eosin.broker.sharing.rules.fetched import StoredBatch
+from eosin.broker.sharing.rules.fetched import ReadBatch
 from eosin.broker.sharing.rules.window import (
     Acknowledgement,
     AcknowledgeType,
@@ -43,7 +43,7 @@ class WindowMachine(RuleBasedStateMachine):
         super().__init__()
         self.window = ShareWindow(0)
         self.now_ms = 0.0
-        self.log: list[StoredBatch] = []
+        self.log: list[ReadBatch] = []
         self.log_start = 0
         self.stored: dict[int, tuple[int, DeliveryState]] = {}
         self.stored_start = 0
@@ -62,7 +62,7 @@ class WindowMachine(RuleBasedStateMachine):
     def grows(self, batches: list[tuple[int, bool]]) -> None:
         for size, is_delivered in batches:
             end = self.log_end
-            self.log.append(StoredBatch(end, end + size, is_delivered, 0))
+            self.log.append(ReadBatch(end, end + size, is_delivered, 0))
 
     @rule(which=st.integers(0, 20))
     def is_compacted(self, which: int) -> None:
