@@ -49,7 +49,7 @@ class StateWork:
         self._store = store
         self._clock = clock
         self._initializing: dict[str, dict[asyncio.Task[None], frozenset[TopicIdPartition]]] = {}
-        """What is under way, by group."""
+        """The tasks under way, by group, each with its partitions."""
         self._waits: dict[str, tuple[float, int]] = {}
         """Of groups whose initialization has failed: the time of the next try, and the delay before it in ms."""
         self._tasks: dict[asyncio.Task[None], None] = {}
