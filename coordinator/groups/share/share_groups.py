@@ -273,8 +273,10 @@ class ShareGroups:
     # What an administrator does
 
     def turn(self, group_id: str) -> asyncio.Lock:
-        """The lock under which one administrator after the other changes a group, or its states."""
-        return self._held[group_id].turn
+        """The lock under which one administrator after the other changes a group, or its states. Of a group that has
+        gone meanwhile it is nobody's."""
+        held = self._held.get(group_id)
+        return asyncio.Lock() if held is None else held.turn
 
     def set_busy(self, group_id: str, topics: frozenset[Uuid]) -> None:
         """Begin no states of these topics meanwhile."""
