@@ -107,7 +107,7 @@ def _name(states: StateTopics, topic_id: Uuid) -> str:
 
 
 def _of(partitions: Iterable[TopicIdPartition], lists: StateLists) -> StateLists:
-    """Those of the partitions that are in the lists, with the names of their topics."""
+    """Find the partitions that are in the lists, with the names of their topics."""
     found: dict[Uuid, set[int]] = {}
     for topic_id, partition in partitions:
         topic = lists.get(topic_id)

@@ -73,7 +73,7 @@ class ShareRequests:
         error = happened.written.error if happened.written.is_done else await happened.written.wait()
         if error is not ErrorCode.NONE:
             return HeartbeatResult(error)
-        assert happened.answer is not None
+        assert isinstance(happened.answer, HeartbeatResult)
         return happened.answer
 
     def _refuse(self, shard: Shard, group_id: str, request: ShareHeartbeat) -> HeartbeatResult | None:
