@@ -61,7 +61,9 @@ class ShareStates:
                 config=share_state_config(self._config),
                 wire_clock=self._wire_clock,
             )
-            if not self._stopped:
+            if self._stopped:
+                self._coordinator.close()
+            else:
                 self._cluster.subscribe(_CoordinatorFollows(self._coordinator, self._cluster.node_id))
         return self._coordinator
 

@@ -73,13 +73,17 @@ class ShareCoordinator:
         if shard is not None:
             shard.close()
 
-    async def stop(self) -> None:
+    def close(self) -> None:
         """Answer whoever waits with NOT_COORDINATOR, and every request from now on with COORDINATOR_NOT_AVAILABLE."""
         self._running = False
         if self._pruning is not None:
             self._pruning.cancel()
         for partition in list(self._shards):
             self.resign(partition)
+
+    async def stop(self) -> None:
+        """Close, and wait until nothing goes on."""
+        self.close()
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()

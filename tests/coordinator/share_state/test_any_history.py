@@ -1,4 +1,4 @@
-"""Whatever is asked in whatever order: memory is what the log says, wherever pruning lets it begin (share-state.md 5)."""
+"""Whatever is asked in whatever order, memory is what the log says, pruned or not (share-state.md 5)."""
 
 import asyncio
 from collections.abc import Callable
