@@ -15,9 +15,9 @@ from eosin.runtime.clock import Clock
 
 if TYPE_CHECKING:
     from eosin.broker.partitions import Partitions
-    from eosin.coordinator.share_state.ports import ShareStateStore
     from eosin.coordinator.share_state.shards.coordinator import ShareCoordinator
     from eosin.coordinator.share_state.state import SharePartition, ShareState, ShareStateSummary, StateBatch
+    from eosin.coordinator.share_state.store import RetryingShareStates
     from eosin.model.cluster import Cluster
     from eosin.settings.broker import BrokerConfig
 
@@ -43,7 +43,7 @@ class ShareStates:
         self._chance = chance
         self._config = config
         self._coordinator: ShareCoordinator | None = None
-        self._store: ShareStateStore | None = None
+        self._store: RetryingShareStates | None = None
         self._stopped = False
 
     @property
@@ -61,7 +61,9 @@ class ShareStates:
                 config=share_state_config(self._config),
                 wire_clock=self._wire_clock,
             )
-            if not self._stopped:
+            if self._stopped:
+                self._coordinator.close()
+            else:
                 self._cluster.subscribe(_CoordinatorFollows(self._coordinator, self._cluster.node_id))
         return self._coordinator
 
@@ -73,6 +75,8 @@ class ShareStates:
     async def stop(self) -> None:
         """Answer whoever waits, and nobody else from now on."""
         self._stopped = True
+        if self._store is not None:
+            self._store.close()
         if self._coordinator is not None:
             await self._coordinator.stop()
 
@@ -115,7 +119,7 @@ class ShareStates:
         return await self._retrying.summary(partition)
 
     @property
-    def _retrying(self) -> "ShareStateStore":
+    def _retrying(self) -> "RetryingShareStates":
         if self._store is None:
             from eosin.coordinator.share_state.store import RetryingShareStates
 
@@ -123,6 +127,8 @@ class ShareStates:
             self._store = RetryingShareStates(
                 self.coordinator, clock=self._wire_clock, chance=self._chance, timeout_ms=timeout_ms
             )
+            if self._stopped:
+                self._store.close()
         return self._store
 
     async def _prune(self, partition: int, offset: int) -> ErrorCode:

@@ -44,6 +44,11 @@ class RetryingShareStates:
         self._timeout_ms = timeout_ms
         self._busy: dict[SharePartition, deque[asyncio.Future[bool]]] = {}
         """Share partitions with a request on its way, and those that wait for their turn."""
+        self._closed = False
+
+    def close(self) -> None:
+        """Repeat nothing from now on."""
+        self._closed = True
 
     async def initialize(self, partition: SharePartition, *, state_epoch: int, start_offset: int) -> ErrorCode:
         """See `ShareStateStore`."""
@@ -109,7 +114,7 @@ class RetryingShareStates:
             wait_ms = backoff_ms(
                 failures, first_ms=FIRST_BACKOFF_MS, longest_ms=LONGEST_BACKOFF_MS, chance=self._chance
             )
-            if self._clock.elapsed_ms() + wait_ms >= until_ms:
+            if self._closed or self._clock.elapsed_ms() + wait_ms >= until_ms:
                 return ErrorCode.COORDINATOR_NOT_AVAILABLE
             await self._clock.sleep(wait_ms)
 

@@ -15,6 +15,7 @@ from eosin.observe.metrics.group_metrics import GroupMetrics
 from eosin.observe.metrics.loop_timer import LoopTimer
 from eosin.observe.metrics.partition_metrics import PartitionMetrics
 from eosin.observe.metrics.share_metrics import ShareMetrics
+from eosin.observe.metrics.share_state_metrics import ShareStateMetrics
 from eosin.observe.metrics.transaction_metrics import TransactionMetrics
 from eosin.observe.metrics.work_stats import FlushStats, StartStats, VerificationStats
 from eosin.observe.recorder.recorder import FlightRecorder
@@ -50,6 +51,7 @@ class Collector:
             PartitionMetrics(services, survey, traffic),
             GroupMetrics(services, survey),
             ShareMetrics(services),
+            ShareStateMetrics(services),
             BrokerMetrics(
                 services,
                 requests=requests,

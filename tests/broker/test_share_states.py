@@ -11,7 +11,8 @@ from waiting import until
 from wire import Wire, records
 from wire_share_states import PASSING, SharePartitionOnWire, serve_share_groups
 
-from eosin.coordinator.share_state.state import DeliveryState, ShareState, ShareStateSummary, StateBatch
+from eosin.coordinator.share_state.state import DeliveryState, SharePartition, ShareState, ShareStateSummary, StateBatch
+from eosin.observe.metrics.share_state_metrics import ShareStateMetrics
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import SHARE_GROUP_STATE_TOPIC, ZERO_UUID, TopicPartition
 from eosin.protocol.records.batch import build_batch
@@ -94,6 +95,13 @@ async def test_the_topic_of_the_states_comes_with_the_first_of_them(served: Shar
     assert (topic.partitions, topic.internal) == (2, True)
     config = served.broker.server.services.cluster.log_config(topic.name)
     assert (config.cleanup_policy, config.retention_ms) == (frozenset({"delete"}), -1)
+
+
+async def test_a_broker_that_stops_begins_nothing(served: ShareBroker) -> None:
+    states = served.broker.server.services.share_states
+    await states.stop()
+    assert await states.coordinator.delete(SharePartition("group", b"x" * 16, 0)) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert not served.has_topic
 
 
 async def test_a_broker_that_does_not_serve_share_groups_refuses_each_share_partition(served: ShareBroker) -> None:
@@ -225,6 +233,19 @@ async def test_the_states_of_a_topic_go_with_it(served: ShareBroker) -> None:
     await served.open()
     assert served.states[0].topic_id != state.topic_id
     assert await served.states[0].read() is ErrorCode.INVALID_REQUEST
+
+
+async def test_the_states_and_their_records_are_counted(served: ShareBroker) -> None:
+    metrics = ShareStateMetrics(served.broker.server.services)
+    assert [each async for each in metrics.families()] == []
+    await passed(served.states[0].initialize)
+    await served.states[0].write(batch(0, 9))
+    found = {each.name: list(each.numbers) async for each in metrics.families()}
+    assert found == {
+        "eosin_share_states": [1],
+        "eosin_share_states_unreadable": [0],
+        "eosin_share_state_records_total": [2],
+    }
 
 
 async def test_nobody_else_changes_the_topic_of_the_states(served: ShareBroker) -> None:

@@ -23,7 +23,7 @@ from eosin.coordinator.share_state.rules.decide import Decision
 from eosin.coordinator.share_state.rules.pruning import pruning_of
 from eosin.coordinator.share_state.rules.records import StoredState
 from eosin.coordinator.share_state.rules.write_errors import of_state
-from eosin.coordinator.share_state.shards.shard import ShardPhase, StateShard
+from eosin.coordinator.share_state.shards.shard import ShardPhase, ShareStateStats, StateShard
 from eosin.coordinator.share_state.state import SharePartition, ShareState, ShareStateSummary, StateBatch
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import ZERO_UUID, Uuid
@@ -57,6 +57,7 @@ class ShareCoordinator:
         self._clock = clock
         self._wire_clock = wire_clock or clock
         self._config = config
+        self.stats = ShareStateStats()
         self._shards: dict[int, StateShard] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         """Loads and prunings under way."""
@@ -72,13 +73,17 @@ class ShareCoordinator:
         if shard is not None:
             shard.close()
 
-    async def stop(self) -> None:
+    def close(self) -> None:
         """Answer whoever waits with NOT_COORDINATOR, and every request from now on with COORDINATOR_NOT_AVAILABLE."""
         self._running = False
         if self._pruning is not None:
             self._pruning.cancel()
         for partition in list(self._shards):
             self.resign(partition)
+
+    async def stop(self) -> None:
+        """Close, and wait until nothing goes on."""
+        self.close()
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -94,6 +99,11 @@ class ShareCoordinator:
     def states(self) -> int:
         """Number of states in the partitions that were read."""
         return sum(len(shard.states) for shard in self._shards.values())
+
+    @property
+    def unreadable(self) -> int:
+        """Number of states in them that are not served, because a record of theirs cannot be read."""
+        return sum(len(shard.broken) for shard in self._shards.values())
 
     def partition_for(self, partition: SharePartition) -> int:
         """The partition of `__share_group_state` that keeps a state."""
@@ -208,7 +218,7 @@ class ShareCoordinator:
             self._topics.want_state_topic()
             return log
         shard = self._shards[index] = StateShard(
-            index, log, clock=self._clock, config=self._config, failed=self._shard_failed
+            index, log, clock=self._clock, config=self._config, failed=self._shard_failed, stats=self.stats
         )
         if self._pruning is None:
             self._schedule_pruning()

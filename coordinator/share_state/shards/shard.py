@@ -36,6 +36,15 @@ MAX_BATCH_BYTES: Final = 256 * 1024
 """Snapshots beyond this go into another batch, so that `max.message.bytes` does not refuse them."""
 
 
+class ShareStateStats:
+    """Counts of what a share coordinator has done."""
+
+    __slots__ = ("records",)
+
+    def __init__(self) -> None:
+        self.records = 0
+
+
 class ShardPhase(Enum):
     """Only an active shard can answer."""
 
@@ -65,8 +74,9 @@ class StateShard:
         clock: Clock,
         config: ShareStateConfig,
         failed: Callable[["StateShard"], None],
+        stats: ShareStateStats,
     ) -> None:
-        """`failed` is called when the log has failed: the shard is closed then."""
+        """`failed` is called when the log has failed: the shard is closed then. `stats` counts what is written."""
         self.partition = partition
         self.name = f"{SHARE_GROUP_STATE_TOPIC}-{partition}"
         self.log = log
@@ -80,6 +90,7 @@ class StateShard:
         self._config = config
         self._compression = Compression(config.state_topic_compression_codec)
         self._failed = failed
+        self._stats = stats
         self._writer = LogWriter(log)
 
     @property
@@ -151,6 +162,7 @@ class StateShard:
         result = self.log.append(bytes(batch), now_ms=now_ms, origin=AppendOrigin.COORDINATOR)
         if isinstance(result, Refused):
             return result.error
+        self._stats.records += len(changes)
         for number, (partition, change) in enumerate(changes):
             self._apply(partition, change, result.base_offset + number)
         return ErrorCode.NONE

@@ -2,6 +2,7 @@
 
 from share_state_fakes import PARTITION
 
+from eosin.coordinator.hashing import partition_for
 from eosin.coordinator.share_state.partitions import coordinator_key, state_partition
 
 
@@ -11,3 +12,8 @@ def test_the_key_is_that_by_which_kafka_finds_the_coordinator() -> None:
 
 def test_a_share_partition_belongs_to_one_partition() -> None:
     assert state_partition(PARTITION, 50) == 761821279 % 50  # Java's hashCode of that key
+
+
+def test_a_group_with_a_long_name_belongs_to_one_as_well() -> None:
+    long = PARTITION._replace(group_id="g" * 10_000)
+    assert state_partition(long, 50) == partition_for(coordinator_key(long), 50)

@@ -123,6 +123,17 @@ async def test_an_error_that_does_not_pass_is_given_up_in_time() -> None:
     assert 5 < len(world.coordinator.asked) < 15
 
 
+async def test_a_store_that_is_closed_repeats_nothing() -> None:
+    world = World(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    waiting = world.write(1)
+    await turns()
+    world.store.close()
+    assert await world.write(1, OTHER) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    await world.clock.run(50)
+    assert await waiting is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert len(world.coordinator.asked) == 3
+
+
 async def test_of_one_share_partition_one_request_is_on_its_way() -> None:
     world = World()
     world.coordinator.held.clear()
