@@ -16,8 +16,8 @@ from eosin.runtime.clock import Clock
 if TYPE_CHECKING:
     from eosin.broker.partitions import Partitions
     from eosin.coordinator.share_state.shards.coordinator import ShareCoordinator
-    from eosin.coordinator.share_state.state import SharePartition, ShareState, ShareStateSummary, StateBatch
     from eosin.coordinator.share_state.store import RetryingShareStates
+    from eosin.coordinator.share_states import SharePartition, ShareState, ShareStateSummary, StateBatch
     from eosin.model.cluster import Cluster
     from eosin.settings.broker import BrokerConfig
 

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from eosin.coordinator.groups.ports import GroupObserver
     from eosin.coordinator.groups.rules.config import ShareConfigOf
     from eosin.coordinator.ports import CoordinatorLog
-    from eosin.coordinator.share_state.ports import ShareStateStore
+    from eosin.coordinator.share_states import ShareStateStore
     from eosin.coordinator.transactions.ports import MarkerTargets, TransactionObserver, TransactionVerifier
     from eosin.model.acl_entries import AclEntries
     from eosin.model.cluster import Cluster

@@ -20,7 +20,7 @@ from eosin.protocol.schemas.initialize_share_group_state import (
 )
 
 if TYPE_CHECKING:
-    from eosin.coordinator.share_state.state import SharePartition
+    from eosin.coordinator.share_states import SharePartition
 
 
 async def handle(

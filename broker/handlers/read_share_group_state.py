@@ -21,7 +21,7 @@ from eosin.protocol.schemas.read_share_group_state import (
 )
 
 if TYPE_CHECKING:
-    from eosin.coordinator.share_state.state import SharePartition, ShareState
+    from eosin.coordinator.share_states import SharePartition, ShareState
 
 
 async def handle(

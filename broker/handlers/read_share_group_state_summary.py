@@ -20,7 +20,7 @@ from eosin.protocol.schemas.read_share_group_state_summary import (
 )
 
 if TYPE_CHECKING:
-    from eosin.coordinator.share_state.state import SharePartition, ShareStateSummary
+    from eosin.coordinator.share_states import SharePartition, ShareStateSummary
 
 
 async def handle(

@@ -21,13 +21,13 @@ from eosin.protocol.schemas.write_share_group_state import (
 )
 
 if TYPE_CHECKING:
-    from eosin.coordinator.share_state.state import SharePartition
+    from eosin.coordinator.share_states import SharePartition
 
 
 async def handle(
     request: WriteShareGroupStateRequest, context: RequestContext, services: Services
 ) -> WriteShareGroupStateResponse:
-    from eosin.coordinator.share_state.state import DeliveryState, StateBatch
+    from eosin.coordinator.share_states import DeliveryState, StateBatch
 
     async def write(partition: "SharePartition", asked: WriteStatePartition) -> ErrorCode:
         try:

@@ -12,7 +12,7 @@ from eosin.protocol.types import Message
 from eosin.security.access import Access, Right
 
 if TYPE_CHECKING:
-    from eosin.coordinator.share_state.state import SharePartition
+    from eosin.coordinator.share_states import SharePartition
 
 SHARE_VERSION: Final = "share.version"
 
@@ -42,7 +42,7 @@ async def results(
 ) -> tuple[Any, ...]:
     """The results of a request by topic: `do` is told each share partition with the request's part of it, and `made` is
     told its index and the outcome."""
-    from eosin.coordinator.share_state.state import (
+    from eosin.coordinator.share_states import (
         SharePartition,
     )  # a broker without share groups loads nothing of them
 

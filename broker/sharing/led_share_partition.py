@@ -24,7 +24,7 @@ from eosin.broker.sharing.rules.window import (
     done_after,
 )
 from eosin.coordinator.groups.rules.config import ShareGroupConfig
-from eosin.coordinator.share_state.state import UNKNOWN_OFFSET, SharePartition, ShareState, StateBatch
+from eosin.coordinator.share_states import UNKNOWN_OFFSET, SharePartition, ShareState, StateBatch
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import CorruptRecords
@@ -32,7 +32,7 @@ from eosin.runtime.clock import Clock, Timer
 
 if TYPE_CHECKING:
     from eosin.broker.sharing.counts import ShareCounts
-    from eosin.coordinator.share_state.ports import ShareStateStore
+    from eosin.coordinator.share_states import ShareStateStore
     from eosin.storage.log.partition_log import PartitionLog
 
 _LOG: Final = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from eosin.broker.sharing.counts import ShareCounts
 from eosin.broker.sharing.led_share_partition import LedSharePartition
 from eosin.coordinator.groups.rules.config import ShareConfigOf
-from eosin.coordinator.share_state.state import SharePartition
+from eosin.coordinator.share_states import SharePartition
 from eosin.model.cluster import PartitionState
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition, Uuid
@@ -22,7 +22,7 @@ from eosin.runtime.clock import Clock
 from eosin.runtime.start_now import start_now
 
 if TYPE_CHECKING:
-    from eosin.coordinator.share_state.ports import ShareStateStore
+    from eosin.coordinator.share_states import ShareStateStore
     from eosin.storage.log.partition_log import PartitionLog
 
 _LOG: Final = logging.getLogger(__name__)

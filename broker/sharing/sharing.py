@@ -14,7 +14,7 @@ from eosin.runtime.clock import Clock
 if TYPE_CHECKING:
     from eosin.broker.sharing.share_partitions import SharePartitions
     from eosin.broker.sharing.share_sessions import ShareSessions
-    from eosin.coordinator.share_state.ports import ShareStateStore
+    from eosin.coordinator.share_states import ShareStateStore
     from eosin.model.cluster import Cluster
 
 

@@ -4,7 +4,7 @@ from functools import lru_cache
 from typing import Final
 
 from eosin.coordinator.hashing import partition_for
-from eosin.coordinator.share_state.state import SharePartition
+from eosin.coordinator.share_states import SharePartition
 from eosin.protocol.names import uuid_text
 
 _REMEMBERED: Final = 4_096

@@ -10,8 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final, TypeVar
 
-from eosin.coordinator.share_state.ports import ShareStateStore
-from eosin.coordinator.share_state.state import SharePartition, ShareState, ShareStateSummary, StateBatch
+from eosin.coordinator.share_states import SharePartition, ShareState, ShareStateStore, ShareStateSummary, StateBatch
 from eosin.protocol.errors import ErrorCode
 from eosin.runtime.backoff import backoff_ms
 from eosin.runtime.chance import Chance

@@ -8,7 +8,7 @@ from group_fakes import FakeOffsetsLogs
 from manual_clock import ManualClock
 
 from eosin.broker.share_states import ShareStates
-from eosin.coordinator.share_state.state import SharePartition
+from eosin.coordinator.share_states import SharePartition
 from eosin.model.cluster import ClusterListener, PartitionState, Topic
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import SHARE_GROUP_STATE_TOPIC, TopicPartition

@@ -11,7 +11,7 @@ from waiting import until
 from wire import Wire, records
 from wire_share_states import PASSING, SharePartitionOnWire, serve_share_groups
 
-from eosin.coordinator.share_state.state import DeliveryState, SharePartition, ShareState, ShareStateSummary, StateBatch
+from eosin.coordinator.share_states import DeliveryState, SharePartition, ShareState, ShareStateSummary, StateBatch
 from eosin.observe.metrics.share_state_metrics import ShareStateMetrics
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import SHARE_GROUP_STATE_TOPIC, ZERO_UUID, TopicPartition

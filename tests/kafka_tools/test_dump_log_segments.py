@@ -22,7 +22,7 @@ from toolchains import NotHere
 from eosin.cli.__main__ import main
 from eosin.coordinator.share_state.log.records import encoded
 from eosin.coordinator.share_state.rules.records import StateSnapshot, StateUpdate
-from eosin.coordinator.share_state.state import DeliveryState, SharePartition, StateBatch
+from eosin.coordinator.share_states import DeliveryState, SharePartition, StateBatch
 from eosin.protocol.records.batch import build_batch
 
 ACKNOWLEDGED, ARCHIVED = DeliveryState.ACKNOWLEDGED, DeliveryState.ARCHIVED

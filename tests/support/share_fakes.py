@@ -10,7 +10,7 @@ from data_broker import DataBroker
 from eosin.broker.handlers import share_acknowledge, share_fetch
 from eosin.broker.sharing.sharing import Sharing
 from eosin.coordinator.groups.rules.config import ShareGroupConfig
-from eosin.coordinator.share_state.state import (
+from eosin.coordinator.share_states import (
     UNKNOWN_OFFSET,
     DeliveryState,
     SharePartition,

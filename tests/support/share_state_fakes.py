@@ -8,7 +8,7 @@ from manual_clock import ManualClock
 
 from eosin.coordinator.share_state.rules.config import ShareStateConfig
 from eosin.coordinator.share_state.shards.coordinator import ShareCoordinator
-from eosin.coordinator.share_state.state import DeliveryState, SharePartition, StateBatch
+from eosin.coordinator.share_states import DeliveryState, SharePartition, StateBatch
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import Uuid
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 from virtual_broker import VirtualBroker
 from wire import Wire
 
-from eosin.coordinator.share_state.state import ShareState, ShareStateSummary, StateBatch
+from eosin.coordinator.share_states import ShareState, ShareStateSummary, StateBatch
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import Uuid
 from eosin.protocol.schemas.delete_share_group_state import (

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from operator import attrgetter
 from typing import Final
 
-from eosin.coordinator.share_state.state import DeliveryState
+from eosin.coordinator.share_states import DeliveryState
 
 NOT_WRITTEN: Final = 0
 """The number of the write that a run is part of, if it is part of none."""

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 from eosin.broker.sharing.rules.fetched import ReadBatch
 from eosin.broker.sharing.rules.runs import NOT_WRITTEN, Run, Runs
-from eosin.coordinator.share_state.state import DeliveryState, StateBatch
+from eosin.coordinator.share_states import DeliveryState, StateBatch
 from eosin.protocol.errors import ErrorCode
 
 _AVAILABLE: Final = DeliveryState.AVAILABLE

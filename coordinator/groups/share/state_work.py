@@ -23,8 +23,7 @@ from eosin.coordinator.groups.share.rules.events import (
 )
 from eosin.coordinator.groups.share.rules.group import ShareGroup
 from eosin.coordinator.groups.share.share_groups import ShareGroups
-from eosin.coordinator.share_state.ports import ShareStateStore
-from eosin.coordinator.share_state.state import UNKNOWN_OFFSET, SharePartition
+from eosin.coordinator.share_states import UNKNOWN_OFFSET, SharePartition, ShareStateStore
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicIdPartition, Uuid
 from eosin.runtime.clock import Clock

@@ -12,7 +12,7 @@ from eosin.coordinator.ports import CoordinatorLog
 from eosin.coordinator.replay import replay
 from eosin.coordinator.share_state.log.records import RecordRead, read_change, read_key
 from eosin.coordinator.share_state.rules.records import StoredState, applied
-from eosin.coordinator.share_state.state import SharePartition
+from eosin.coordinator.share_states import SharePartition
 from eosin.protocol.records.header import CONTROL, read_header
 from eosin.protocol.records.scan import Head, KeyValue, key_values
 from eosin.protocol.types import DecodeError

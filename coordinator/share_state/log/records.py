@@ -5,7 +5,7 @@ from typing import Final
 
 from eosin.coordinator.share_state.rules.batches import Batches
 from eosin.coordinator.share_state.rules.records import Change, StateSnapshot, StateUpdate
-from eosin.coordinator.share_state.state import DeliveryState, SharePartition, StateBatch
+from eosin.coordinator.share_states import DeliveryState, SharePartition, StateBatch
 from eosin.protocol.records.batch import NewRecord
 from eosin.protocol.records.internal import decode_key, decode_value, encode_key, encode_value
 from eosin.protocol.records.scan import KeyValue

@@ -12,7 +12,7 @@ from itertools import pairwise
 from operator import attrgetter
 from typing import Final
 
-from eosin.coordinator.share_state.state import StateBatch
+from eosin.coordinator.share_states import StateBatch
 
 Batches = tuple[StateBatch, ...]
 

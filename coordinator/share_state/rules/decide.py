@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from eosin.coordinator.share_state.rules.batches import Batches, merged
 from eosin.coordinator.share_state.rules.config import ShareStateConfig
 from eosin.coordinator.share_state.rules.records import NO_EPOCH, Change, StateSnapshot, StateUpdate, StoredState
-from eosin.coordinator.share_state.state import (
+from eosin.coordinator.share_states import (
     UNKNOWN_COUNT,
     UNKNOWN_OFFSET,
     DeliveryState,

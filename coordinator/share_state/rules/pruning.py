@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from eosin.coordinator.share_state.rules.records import StoredState
-from eosin.coordinator.share_state.state import SharePartition
+from eosin.coordinator.share_states import SharePartition
 
 WORTH_RECORDS: Final = 1000
 """Fewer records than that are left alone."""

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from msgspec import Struct
 
 from eosin.coordinator.share_state.rules.batches import Batches, merged
-from eosin.coordinator.share_state.state import UNKNOWN_COUNT, UNKNOWN_OFFSET
+from eosin.coordinator.share_states import UNKNOWN_COUNT, UNKNOWN_OFFSET
 
 NO_EPOCH: Final = -1
 """An epoch that nobody has told, and that is not checked."""

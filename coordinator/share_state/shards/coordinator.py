@@ -24,7 +24,7 @@ from eosin.coordinator.share_state.rules.pruning import pruning_of
 from eosin.coordinator.share_state.rules.records import StoredState
 from eosin.coordinator.share_state.rules.write_errors import of_state
 from eosin.coordinator.share_state.shards.shard import ShardPhase, ShareStateStats, StateShard
-from eosin.coordinator.share_state.state import SharePartition, ShareState, ShareStateSummary, StateBatch
+from eosin.coordinator.share_states import SharePartition, ShareState, ShareStateSummary, StateBatch
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import ZERO_UUID, Uuid
 from eosin.runtime.clock import Clock, Timer

@@ -20,7 +20,7 @@ from eosin.coordinator.share_state.rules.config import ShareStateConfig
 from eosin.coordinator.share_state.rules.decide import Decision, snapshot
 from eosin.coordinator.share_state.rules.pruning import Pruning
 from eosin.coordinator.share_state.rules.records import Change, StoredState, applied
-from eosin.coordinator.share_state.state import SharePartition
+from eosin.coordinator.share_states import SharePartition
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import SHARE_GROUP_STATE_TOPIC, Uuid
 from eosin.protocol.records.batch import Compression, CorruptRecords, build_batch

@@ -17,7 +17,7 @@ from share_fakes import (
 from waiting import settled
 
 from eosin.coordinator.groups.rules.config import ShareGroupConfig
-from eosin.coordinator.share_state.state import DeliveryState, StateBatch
+from eosin.coordinator.share_states import DeliveryState, StateBatch
 from eosin.model.features import SHARE_VERSION
 from eosin.protocol.errors import ErrorCode
 from eosin.storage.results.log_results import Marker
@@ -513,7 +513,7 @@ async def test_a_state_that_was_made_anew_is_read_anew(error: ErrorCode) -> None
 
 
 def test_the_fake_is_a_store() -> None:
-    from eosin.coordinator.share_state.ports import ShareStateStore
+    from eosin.coordinator.share_states import ShareStateStore
 
     store: ShareStateStore = FakeShareStateStore()
     assert store is not None

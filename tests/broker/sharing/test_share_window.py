@@ -13,7 +13,7 @@ from eosin.broker.sharing.rules.window import (
     ShareWindow,
     Transition,
 )
-from eosin.coordinator.share_state.state import DeliveryState, StateBatch
+from eosin.coordinator.share_states import DeliveryState, StateBatch
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.schemas.share_fetch import AcknowledgementBatch
 

@@ -17,7 +17,7 @@ from eosin.broker.sharing.rules.window import (
     Transition,
     done_after,
 )
-from eosin.coordinator.share_state.state import DeliveryState, StateBatch
+from eosin.coordinator.share_states import DeliveryState, StateBatch
 from eosin.protocol.errors import ErrorCode
 
 MEMBERS = ("a", "b", "c")

@@ -15,7 +15,7 @@ from eosin.coordinator.share_state.rules.config import ShareStateConfig
 from eosin.coordinator.share_state.rules.decide import Decision
 from eosin.coordinator.share_state.rules.pruning import pruning_of
 from eosin.coordinator.share_state.rules.records import Change, StoredState, applied
-from eosin.coordinator.share_state.state import SharePartition, StateBatch
+from eosin.coordinator.share_states import SharePartition, StateBatch
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records.batch import build_batch
 

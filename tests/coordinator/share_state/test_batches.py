@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from share_state_fakes import ACKNOWLEDGED, ARCHIVED, AVAILABLE, batch
 
 from eosin.coordinator.share_state.rules.batches import Batches, merged
-from eosin.coordinator.share_state.state import StateBatch
+from eosin.coordinator.share_states import StateBatch
 
 OFFSETS = 30
 

@@ -7,7 +7,7 @@ from eosin.coordinator.share_state.rules import decide
 from eosin.coordinator.share_state.rules.config import ShareStateConfig
 from eosin.coordinator.share_state.rules.decide import Decision
 from eosin.coordinator.share_state.rules.records import StateSnapshot, StateUpdate, StoredState, applied
-from eosin.coordinator.share_state.state import DeliveryState, ShareStateSummary, StateBatch
+from eosin.coordinator.share_states import DeliveryState, ShareStateSummary, StateBatch
 from eosin.protocol.errors import ErrorCode
 
 NOW_MS = 1_700_000_000_000

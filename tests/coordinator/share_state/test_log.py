@@ -11,7 +11,7 @@ from share_state_fakes import ACKNOWLEDGED, ARCHIVED, AVAILABLE, PARTITION, TOPI
 from eosin.coordinator.share_state.log.loader import StateLoader
 from eosin.coordinator.share_state.log.records import encoded
 from eosin.coordinator.share_state.rules.records import Change, StateSnapshot, StateUpdate, StoredState, applied
-from eosin.coordinator.share_state.state import DeliveryState, SharePartition, StateBatch
+from eosin.coordinator.share_states import DeliveryState, SharePartition, StateBatch
 from eosin.protocol.records.batch import NewRecord, build_batch
 
 OTHER = SharePartition("group", TOPIC_ID, 1)

@@ -7,7 +7,7 @@ from share_state_fakes import PARTITION, TOPIC_ID, World, batch
 
 from eosin.coordinator.share_state.rules.pruning import WORTH_RECORDS, Pruning, pruning_of
 from eosin.coordinator.share_state.rules.records import StoredState
-from eosin.coordinator.share_state.state import SharePartition, ShareState
+from eosin.coordinator.share_states import SharePartition, ShareState
 from eosin.protocol.errors import ErrorCode
 
 PRUNE_MS = 300_000

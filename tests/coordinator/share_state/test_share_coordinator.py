@@ -9,7 +9,7 @@ from group_fakes import turns
 from share_state_fakes import ARCHIVED, AVAILABLE, PARTITION, TOPIC_ID, PrunedLog, World, batch
 
 from eosin.coordinator.share_state.log.records import encoded
-from eosin.coordinator.share_state.state import SharePartition, ShareState, ShareStateSummary
+from eosin.coordinator.share_states import SharePartition, ShareState, ShareStateSummary
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import ZERO_UUID
 from eosin.protocol.records.batch import NewRecord, build_batch

@@ -9,8 +9,8 @@ from group_fakes import turns
 from manual_clock import ManualClock
 from share_state_fakes import PARTITION, TOPIC_ID, batch
 
-from eosin.coordinator.share_state.state import SharePartition, ShareState, ShareStateSummary, StateBatch
 from eosin.coordinator.share_state.store import RetryingShareStates
+from eosin.coordinator.share_states import SharePartition, ShareState, ShareStateSummary, StateBatch
 from eosin.protocol.errors import ErrorCode
 from eosin.runtime.chance import SeededChance
 

@@ -17,7 +17,7 @@ from eosin.coordinator.groups.share.ports import ShareSurroundings
 from eosin.coordinator.groups.share.rules.events import ShareHeartbeat
 from eosin.coordinator.groups.share.rules.group import ShareGroup
 from eosin.coordinator.groups.share_requests import MOST_WAITED_MS
-from eosin.coordinator.share_state.state import SharePartition
+from eosin.coordinator.share_states import SharePartition
 from eosin.protocol.errors import ErrorCode
 
 NONE = ErrorCode.NONE
