@@ -23,7 +23,7 @@ delegation.token.secret.key delete.records.purgatory.purge.interval.requests ear
 fetch.purgatory.purge.interval.requests follower.fetch.last.tiered.offset.enable
 group.coordinator.append.linger.ms group.coordinator.append.max.buffer.size group.coordinator.background.threads
 group.coordinator.cached.buffer.max.bytes group.coordinator.new.enable group.coordinator.rebalance.protocols
-group.share.persister.class.name
+group.coordinator.threads group.share.enable group.share.max.groups group.share.persister.class.name
 group.streams.assignment.interval.ms group.streams.heartbeat.interval.ms group.streams.initial.rebalance.delay.ms
 group.streams.max.assignment.interval.ms group.streams.max.heartbeat.interval.ms group.streams.max.session.timeout.ms
 group.streams.max.size group.streams.max.standby.replicas group.streams.min.assignment.interval.ms
