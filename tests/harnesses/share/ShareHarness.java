@@ -19,6 +19,7 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import org.apache.kafka.clients.consumer.AcknowledgeType;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaShareConsumer;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicIdPartition;
@@ -35,6 +36,7 @@ public final class ShareHarness {
 
     private final PrintStream answers;
     private final Map<String, KafkaShareConsumer<String, String>> members = new ConcurrentHashMap<>();
+    private final Map<String, Map<String, ConsumerRecord<String, String>>> delivered = new ConcurrentHashMap<>();
     private final Map<String, ExecutorService> threads = new ConcurrentHashMap<>();
 
     private ShareHarness(PrintStream answers) {
@@ -82,12 +84,10 @@ public final class ShareHarness {
                 members.put(name, opened(args));
                 return null;
             case "member.poll":
-                return polled(member, args.get("timeout_ms").getAsInt());
+                return polled(name, member.poll(Duration.ofMillis(args.get("timeout_ms").getAsInt())));
             case "member.acknowledge":
                 member.acknowledge(
-                        args.get("topic").getAsString(),
-                        args.get("partition").getAsInt(),
-                        args.get("offset").getAsLong(),
+                        delivered.get(name).get(place(args.get("partition").getAsInt(), args.get("offset").getAsLong())),
                         AcknowledgeType.valueOf(args.get("type").getAsString()));
                 return null;
             case "member.commit":
@@ -113,13 +113,21 @@ public final class ShareHarness {
         return made;
     }
 
-    private static List<Object[]> polled(KafkaShareConsumer<String, String> member, int timeoutMs) {
+    /** The records of a poll, which stay here to be acknowledged: a member reads one topic. */
+    private List<Object[]> polled(String name, ConsumerRecords<String, String> records) {
         List<Object[]> found = new ArrayList<>();
-        for (ConsumerRecord<String, String> each : member.poll(Duration.ofMillis(timeoutMs))) {
+        Map<String, ConsumerRecord<String, String>> known =
+                delivered.computeIfAbsent(name, each -> new ConcurrentHashMap<>());
+        for (ConsumerRecord<String, String> each : records) {
+            known.put(place(each.partition(), each.offset()), each);
             short count = each.deliveryCount().orElse((short) 0);
             found.add(new Object[] {each.topic(), each.partition(), each.offset(), each.value(), count});
         }
         return found;
+    }
+
+    private static String place(int partition, long offset) {
+        return partition + "@" + offset;
     }
 
     /** By partition, the name of the error, or null. */

@@ -45,8 +45,7 @@ class ShareMember:
 
     def acknowledge(self, record: Delivered, kind: str) -> None:
         """ACCEPT, RELEASE, REJECT or RENEW: sent with `commit`, or the next poll."""
-        topic, partition, offset, _, _ = record
-        self._call("acknowledge", topic=topic, partition=partition, offset=offset, type=kind)
+        self._call("acknowledge", partition=record.partition, offset=record.offset, type=kind)
 
     def commit(self) -> dict[str, str | None]:
         """The error of each partition whose acknowledgements were sent."""
