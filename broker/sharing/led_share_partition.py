@@ -40,6 +40,8 @@ _LOG: Final = logging.getLogger(__name__)
 RETRY_MS: Final = 100
 LONGEST_RETRY_MS: Final = 5000
 """A state that could not be read is read again after so long: each time twice as long, up to this."""
+START_WRITE_MS: Final = 5000
+"""A start that has moved, and that no write has told of for so long, is written by itself: others look at it."""
 FIRST_READ_BYTES: Final = 65_536
 """Of a partition of which nobody knows yet how large its records are."""
 _TIMER_TOLERANCE_MS: Final = 1.0
@@ -69,6 +71,7 @@ class LedSharePartition:
         "_is_wanted",
         "_lost",
         "_record_bytes",
+        "_start_write",
         "_states",
         "_store",
         "_timer",
@@ -124,6 +127,7 @@ class LedSharePartition:
         self._counts = counts
         self._lost = lost
         self._timer: Timer | None = None
+        self._start_write: Timer | None = None
         self._record_bytes = 0.0
         self._transitions: list[tuple[Transition, asyncio.Future[ErrorCode]]] = []
         self._states: list[StateBatch] = []
@@ -226,6 +230,8 @@ class LedSharePartition:
     def retire(self) -> None:
         """It is used no more: its locks end with it, and what is to be written still is."""
         self.is_retired = True
+        if self._start_write is not None:
+            self._start_write.cancel()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -423,6 +429,17 @@ class LedSharePartition:
             self._settle(window, transitions, error)
         if not error:
             self.written_start = start
+            if window.start != start and self._start_write is None and not self.is_retired:
+                self._start_write = self._clock.call_later(START_WRITE_MS, self._write_start)
+
+    def _write_start(self) -> None:
+        self._start_write = None
+        self.write_start()
+
+    def write_start(self) -> None:
+        """Tell the share coordinator how far the group has come, unless it knows."""
+        if self.window is not None and self.window.start != self.written_start and not self.error:
+            self._write()
 
     def _settle(
         self,

@@ -104,6 +104,7 @@ class SharePartitions:
             if each.window is None:
                 each.lose(ErrorCode.NOT_LEADER_OR_FOLLOWER)  # it stops to load
             else:
+                each.write_start()
                 self._forget(each)
 
     async def stop(self) -> None:

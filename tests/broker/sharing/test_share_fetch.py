@@ -348,6 +348,22 @@ async def test_a_stretch_of_aborted_records_alone_moves_the_stored_start() -> No
     assert workers.store.states[workers.key()].start_offset == 4
 
 
+async def test_a_start_that_has_moved_is_stored_after_a_while_and_when_the_last_member_goes() -> None:
+    workers = await started("a", "b")
+    member = workers.member()
+    await member.fetch(max_records=1)
+    assert await member.acknowledge((0, 0, (ACCEPT,))) is NONE
+    assert workers.store.states[workers.key()].start_offset == 0
+    workers.broker.clock.advance(5000)
+    await settled()
+    assert workers.store.states[workers.key()].start_offset == 1
+    await member.fetch()
+    assert await member.acknowledge((1, 1, (ACCEPT,))) is NONE
+    member.connection.close()
+    await settled()
+    assert workers.store.states[workers.key()].start_offset == 2
+
+
 async def test_a_new_group_begins_where_its_setting_says_and_that_is_stored_at_once() -> None:
     workers = await started("a", "b", config=ShareGroupConfig())
     member = workers.member()
