@@ -142,6 +142,8 @@ class ShareRequests:
         if group_id not in shard.share:
             if _other_kind(shard, group_id) is not None:
                 return ErrorCode.GROUP_ID_NOT_FOUND
+            if not offsets:
+                return {}  # that is no reason for a group
             if self._shards.group_count >= self._config.eosin_group_max_groups:
                 return ErrorCode.GROUP_MAX_SIZE_REACHED
         return await shard.state_work.alter(group_id, offsets, names)

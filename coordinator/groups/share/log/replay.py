@@ -17,7 +17,7 @@ from eosin.coordinator.groups.consumer.rules.records import GroupEpoch, TargetEp
 from eosin.coordinator.groups.share.log.records import OF_MEMBERS, read_key, read_value
 from eosin.coordinator.groups.share.rules.group import INITIAL_EPOCH, ShareGroup, ShareMember, with_member
 from eosin.coordinator.groups.share.rules.records import ShareKind, ShareRecord, Value
-from eosin.coordinator.groups.share.rules.states import NO_STATES, StateTopics
+from eosin.coordinator.groups.share.rules.states import NO_STATES, StateTopics, settled
 from eosin.coordinator.steps import InSteps, finished
 from eosin.protocol.records.scan import KeyValue
 from eosin.protocol.types import DecodeError
@@ -97,7 +97,7 @@ def _group(
         epoch=epoch,
         metadata_hash=own.metadata_hash if isinstance(own, GroupEpoch) else 0,
         assignment_epoch=min(INITIAL_EPOCH, epoch),
-        states=states if isinstance(states, StateTopics) else NO_STATES,
+        states=settled(states) if isinstance(states, StateTopics) else NO_STATES,
         has_states=states is not None,
         is_stored=own is not None,
     )

@@ -2,17 +2,21 @@
 (share-groups.md 9)."""
 
 import logging
+from pathlib import Path
 
 import pytest
 from fake_share_states import FakeShareStates
 from group_fakes import Broker, turns
+from msgspec.structs import replace
 from share_group import RuledShareGroup
 
 from eosin.coordinator.groups.consumer.rules.events import ConsumerHeartbeat
 from eosin.coordinator.groups.consumer.rules.records import GroupEpoch
 from eosin.coordinator.groups.log import records as group_records
+from eosin.coordinator.groups.log.loader import Loader
 from eosin.coordinator.groups.rules.group import Group
-from eosin.coordinator.groups.share.log.records import encoded
+from eosin.coordinator.groups.rules.offset_store import OffsetStore
+from eosin.coordinator.groups.share.log.records import KIND_KEYS, encoded
 from eosin.coordinator.groups.share.log.replay import replayed
 from eosin.coordinator.groups.share.ports import ShareSurroundings
 from eosin.coordinator.groups.share.rules.events import ShareHeartbeat
@@ -21,7 +25,7 @@ from eosin.coordinator.groups.share.rules.records import ShareKind, ShareRecord
 from eosin.coordinator.groups.share.rules.states import StateTopic, StateTopics
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records.batch import NewRecord
-from eosin.protocol.records.scan import KeyValue
+from eosin.protocol.records.scan import KeyValue, sound_batches
 
 STATES = StateTopics(initialized={b"t" * 16: StateTopic("t", frozenset({0}))})
 
@@ -72,6 +76,30 @@ def test_assignments_of_no_group_are_deleted_in_the_order_that_apache_kafka_read
         records(ShareRecord(ShareKind.TARGET, "m", frozenset()), ShareRecord(ShareKind.CURRENT, "m", ShareMember("m")))
     )
     assert (found.groups, [each.kind for each in found.left_over["g"]]) == ({}, [ShareKind.CURRENT, ShareKind.TARGET])
+
+
+def test_a_state_that_is_there_is_not_on_its_way() -> None:
+    topic = b"t" * 16
+    both = StateTopics({topic: StateTopic("t", frozenset({0, 1}))}, {topic: StateTopic("t", frozenset({0}))})
+    group = replayed(records(ShareRecord(ShareKind.STATES, value=both), epoch(3))).groups["g"]
+    assert group.states == replace(both, initializing={topic: StateTopic("t", frozenset({1}))})
+
+
+def test_a_log_of_apache_kafka_is_read() -> None:
+    """One of 4.4.0 that the tests at the wire have asked."""
+    run = memoryview((Path(__file__).parent / "apache_kafka_4_4_0.segment").read_bytes())
+    loader = Loader(OffsetStore(), KIND_KEYS)
+    for head in sound_batches(run):
+        loader.apply(run, head)
+    found = replayed(loader.of_other_kinds.values())
+    assert (found.broken, found.left_over) == ({}, {})
+    states = {name: (each.epoch, each.assignment_epoch, len(each.members)) for name, each in found.groups.items()}
+    assert sorted(states.values()) == [(2, 2, 1), (4, 4, 0), (5, 5, 0), (5, 5, 1), (5, 5, 1)]
+    for group in found.groups.values():
+        for member in group.members.values():
+            assert member.epoch == group.epoch
+            assert member.assigned == group.targets[member.member_id]
+            assert all(group.states.has_state(place) for place in member.assigned)
 
 
 def test_a_tombstone_of_the_unknown_is_nothing() -> None:
