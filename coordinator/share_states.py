@@ -80,8 +80,9 @@ class ShareStateStore(Protocol):
         start_offset: int,
         delivery_complete_count: int,
     ) -> ErrorCode:
-        """Merge `batches` into the state; a start offset of -1 leaves it as it is. FENCED_LEADER_EPOCH and
-        FENCED_STATE_EPOCH for lower epochs; INVALID_REQUEST when the partition was never initialized."""
+        """Merge `batches` into the state; a start offset of -1 leaves it as it is. It never goes back: for a log that
+        was cut, `initialize` with the offset where it ends now. FENCED_LEADER_EPOCH and FENCED_STATE_EPOCH for lower
+        epochs; INVALID_REQUEST when the partition was never initialized."""
 
     async def delete(self, partition: SharePartition) -> ErrorCode:
         """Forget the state; NONE also when there is none."""

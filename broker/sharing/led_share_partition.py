@@ -176,26 +176,51 @@ class LedSharePartition:
                 return True
             if error_code:
                 return self._refused(error_code, "write")
-        self._adopt(state, start)
-        return True
-
-    def _adopt(self, state: ShareState, start: int) -> None:
-        self.state_epoch, self.written_start = state.state_epoch, start
-        log_end = self.log.log_end_offset
-        if max(start, state.batches[-1].last + 1 if state.batches else start) > log_end:
-            self._counts.log_cuts += 1
-            _LOG.warning(
-                "share group %r was behind offset %d of %s, where the log ends now: it goes on there",
-                self.key.group_id,
-                log_end,
-                self.name,
-            )
+        reached = state.batches[-1].last + 1 if state.batches else start
         try:
-            self.window = ShareWindow.loaded(start, state.batches, log_end=log_end)
+            if max(start, reached) > self.log.log_end_offset:
+                return await self._adopt_cut(state, start)
+            self._adopt(state, start)
         except ValueError as error:
             _LOG.error("share group %r: %s cannot be served: %s", self.key.group_id, self.name, error)
             self.lose(ErrorCode.UNKNOWN_SERVER_ERROR)
-            return
+        return True
+
+    async def _adopt_cut(self, state: ShareState, start: int) -> bool:
+        """The log was cut behind the group's back (an election that was not clean). What is stored of the lost offsets
+        would count for the records that come in their place, so the state begins anew."""
+        log_end = self.log.log_end_offset
+        kept = ShareWindow.loaded(start, state.batches, log_end=log_end)
+        batches = [each._replace(last=min(each.last, log_end - 1)) for each in state.batches if each.first < log_end]
+        start = min(start, log_end)
+        error = await self._store.initialize(self.key, state_epoch=state.state_epoch, start_offset=start)
+        if not error and batches:
+            error = await self._store.write(
+                self.key,
+                batches,
+                state_epoch=state.state_epoch,
+                leader_epoch=self.leader_epoch,
+                start_offset=start,
+                delivery_complete_count=kept.done,
+            )
+        if self.error:
+            return True
+        if error:
+            return self._refused(error, "write")
+        self._counts.log_cuts += 1
+        _LOG.warning(
+            "share group %r was behind offset %d of %s, where the log ends now: it goes on there",
+            self.key.group_id,
+            log_end,
+            self.name,
+        )
+        self._adopt(ShareState(state.state_epoch, start, tuple(batches)), start)
+        return True
+
+    def _adopt(self, state: ShareState, start: int) -> None:
+        """Go on with a state. Raises ValueError for one that makes no sense."""
+        self.state_epoch, self.written_start = state.state_epoch, start
+        self.window = ShareWindow.loaded(start, state.batches, log_end=self.log.log_end_offset)
         self.follow_log_start()
 
     async def _first_offset(self) -> int:

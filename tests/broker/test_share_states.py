@@ -125,6 +125,7 @@ async def test_each_request_about_a_state_is_answered(served: ShareBroker) -> No
     assert await state.write(batch(9, 0), state_epoch=3, leader_epoch=4) is ErrorCode.INVALID_REQUEST
     assert await state.write(batch(0, 9)._replace(state=9), state_epoch=3) is ErrorCode.INVALID_REQUEST  # type: ignore[arg-type]
     assert await state.write(batch(10, 11), state_epoch=3, leader_epoch=4, version=0) is NONE
+    assert await state.summary() == ShareStateSummary(3, 4, 2, 8)
     assert await state.summary(version=0) == ShareStateSummary(3, 4, 2, -1)
     assert await state.initialize(state_epoch=2) is ErrorCode.FENCED_STATE_EPOCH
     assert await state.delete() is NONE

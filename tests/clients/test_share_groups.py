@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from broker_process import BrokerProcess
 from client_features import raise_feature
-from confluent_kafka import Producer
+from confluent_kafka import AcknowledgeType, Producer, ShareConsumer
 from real_clients import share
 from real_clients.share import Delivered, ShareMember
 from real_clients.tools import KafkaScripts
@@ -189,3 +189,34 @@ def test_the_console_share_consumer_reads_a_topic(group: Group) -> None:
         "kafka-console-share-consumer", "--topic", group.topic, "--group", group.name, "--max-messages", "5"
     )
     assert sorted(read.lines)[:5] == ["0", "1", "2", "3", "4"]
+
+
+def test_librdkafkas_share_consumer_accepts_releases_and_rejects(group: Group) -> None:
+    group.write(range(30))
+    config = {"bootstrap.servers": group.broker.address, "group.id": group.name}
+    consumer = ShareConsumer({**config, "share.acknowledgement.mode": "explicit"})
+    consumer.subscribe([group.topic])
+    accepted: list[int] = []
+    seen: dict[int, int] = {}
+
+    def is_done() -> bool:
+        found = list(consumer.poll(0.5))
+        for each in found:
+            assert each.error() is None, each.error()
+            number = int(each.value())
+            seen[number] = seen.get(number, 0) + 1
+            if number % 3 == 0:
+                consumer.acknowledge(each, AcknowledgeType.REJECT)
+            elif number % 3 == 1 and seen[number] == 1:
+                consumer.acknowledge(each, AcknowledgeType.RELEASE)
+            else:
+                consumer.acknowledge(each, AcknowledgeType.ACCEPT)
+                accepted.append(number)
+        if found:
+            consumer.commit_sync()
+        return len(accepted) >= 20
+
+    wait_until(is_done)
+    consumer.close()
+    assert sorted(accepted) == [number for number in range(30) if number % 3]
+    assert all(seen[number] == (2 if number % 3 == 1 else 1) for number in range(30))

@@ -87,7 +87,9 @@ def write(
     now_ms: int,
     config: ShareStateConfig,
 ) -> Decision:
-    """Merge batches into a state. Now and then all of it is written, so that older records can go."""
+    """Merge batches into a state. Its start offset never goes back, and for one start offset the count of complete
+    deliveries only grows: so it does not matter which of two writes comes late. Now and then all of a state is written,
+    so that older records can go."""
     if state is None or start_offset < UNKNOWN_OFFSET or not all(map(_is_valid, batches)):
         return _INVALID
     if NO_EPOCH != leader_epoch < state.leader_epoch:
@@ -99,8 +101,8 @@ def write(
     update = StateUpdate(
         state.snapshot_epoch,
         max(leader_epoch, state.leader_epoch),
-        start_offset,
-        delivery_complete_count,
+        max(start_offset, state.start_offset),
+        _complete_count(state, start_offset, delivery_complete_count),
         tuple(map(_kept, batches)),
     )
     if state.updates < config.snapshot_update_records_per_snapshot:
@@ -139,14 +141,19 @@ def summary_of(state: StoredState | None) -> ShareStateSummary:
     return ShareStateSummary(state.state_epoch, state.leader_epoch, state.start_offset, state.delivery_complete_count)
 
 
+def _complete_count(state: StoredState, start_offset: int, count: int) -> int:
+    if start_offset < state.start_offset:
+        return state.delivery_complete_count
+    return count if start_offset > state.start_offset else max(count, state.delivery_complete_count)
+
+
 def _snapshot_with(state: StoredState, update: StateUpdate, *, now_ms: int) -> StateSnapshot:
-    start_offset = state.start_offset if update.start_offset == UNKNOWN_OFFSET else update.start_offset
-    batches: Batches = merged(state.batches, update.batches, start_offset=start_offset)
+    batches: Batches = merged(state.batches, update.batches, start_offset=update.start_offset)
     return StateSnapshot(
         _after(state.snapshot_epoch),
         state.state_epoch,
         update.leader_epoch,
-        start_offset,
+        update.start_offset,
         update.delivery_complete_count,
         state.created_ms,
         now_ms,

@@ -10,6 +10,7 @@ from share_fakes import (
     RELEASE,
     RENEW,
     FakeShareStateStore,
+    StoredState,
     Workers,
     acquired,
     values,
@@ -485,6 +486,20 @@ async def test_without_the_feature_there_are_neither_sessions_nor_share_partitio
     assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
     assert "share.version is 0" in (response.error_message or "")
     assert await member.acknowledge((0, 0, (ACCEPT,))) is ErrorCode.UNSUPPORTED_VERSION
+
+
+async def test_a_log_that_was_cut_is_read_from_where_it_ends_and_lost_offsets_count_no_more() -> None:
+    workers = await started(*"abc")
+    stored = workers.store.states[workers.key()] = StoredState(0, 0)
+    for offset in (1, 2, 3, 4, 5):
+        stored.records[offset] = (1, DeliveryState.ACKNOWLEDGED)
+    member = workers.member()
+    assert values(await member.fetch()) == ["a"]
+    for value in "def":
+        await workers.broker.produce(batch(value))
+    assert values(await member.fetch()) == ["d", "e", "f"]
+    assert [each for each in workers.store.states[workers.key()].records if each > 2] == []
+    assert workers.sharing.partitions.counts.log_cuts == 1
 
 
 async def test_a_partition_that_is_forgotten_may_still_be_acknowledged() -> None:

@@ -160,10 +160,24 @@ def test_a_snapshot_says_what_its_updates_said() -> None:
     assert decide.summary_of(again) == decide.summary_of(state)
 
 
-def test_a_write_without_a_count_leaves_none() -> None:
-    state = written(initialized(), batch(0, 9), delivery_complete_count=10)
-    assert decide.summary_of(state) == ShareStateSummary(2, 5, -1, 10)
-    assert decide.summary_of(written(state, batch(10, 11))).delivery_complete_count == -1
+@pytest.mark.parametrize(
+    ("start_offset", "count", "start_after", "count_after"),
+    [
+        (20, 3, 20, 10),
+        (20, 12, 20, 12),
+        (20, -1, 20, 10),
+        (19, 12, 20, 10),
+        (-1, 12, 20, 10),
+        (25, 4, 25, 4),
+        (25, -1, 25, -1),
+    ],
+)
+def test_a_write_that_comes_late_takes_back_neither_start_nor_count(
+    start_offset: int, count: int, start_after: int, count_after: int
+) -> None:
+    state = written(initialized(), batch(20, 29), start_offset=20, delivery_complete_count=10)
+    late = written(state, start_offset=start_offset, delivery_complete_count=count)
+    assert decide.summary_of(late) == ShareStateSummary(2, 5, start_after, count_after)
 
 
 def test_nothing_is_known_of_a_state_that_is_not_there() -> None:
