@@ -277,6 +277,7 @@ class JoinedNode:
             *elections,
             OffsetsFollowTopics(services.groups),
             services.metadata_responses,
+            services.sharing,
         ):
             cluster.subscribe(listener)
         self._replicas.on_led_late += [each.led_late for each in elections]

@@ -7,17 +7,12 @@ every other one is read once, at start. Those that Apache Kafka changes and Eosi
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from eosin.model.cluster import ConfigChange, ConfigOperation, Outcome
+from eosin.coordinator.groups.rules.config import ConsumerGroupConfig, ShareGroupConfig
+from eosin.model.cluster import NO_CONFIGS, ConfigChange, ConfigOperation, Outcome
 from eosin.protocol.errors import ErrorCode
 from eosin.settings.broker import BROKER_SETTINGS, BrokerConfig
-from eosin.settings.coordinators import consumer_group_config
-from eosin.settings.groups import (
-    HEARTBEAT_INTERVAL,
-    SESSION_TIMEOUT,
-    check_group_config,
-    check_together,
-    consumer_config,
-)
+from eosin.settings.coordinators import consumer_group_config, share_group_config
+from eosin.settings.groups import SESSIONS, check_group_config, check_together, consumer_config, share_config
 from eosin.settings.kafka_keys import DYNAMIC_UNUSED
 from eosin.settings.security import LISTENER_PREFIX
 from eosin.settings.settings import SettingError, SettingKind
@@ -28,9 +23,6 @@ DYNAMIC_BROKER_SETTINGS: Final = frozenset(
     synonym.name for config in TOPIC_CONFIGS.values() for synonym in config.synonyms if synonym.name in BROKER_SETTINGS
 )
 """The broker settings that change without a restart."""
-
-COMPACT: Final = frozenset({"compact"})
-"""The cleanup.policy of internal topics."""
 
 Configs = dict[str, str]
 """Settings by name, as text."""
@@ -100,16 +92,24 @@ def is_list_setting(name: str) -> bool:
     return name in BROKER_SETTINGS and BROKER_SETTINGS[name].kind is SettingKind.LIST
 
 
-def check_topic_configs(configs: Mapping[str, str], *, defaults: LogConfig, internal: bool) -> Outcome | None:
-    """Returns why a topic may not have these configs (INVALID_CONFIG), or None if it may."""
+def check_topic_configs(
+    configs: Mapping[str, str], *, defaults: LogConfig, fixed: Mapping[str, str] = NO_CONFIGS
+) -> Outcome | None:
+    """Returns why a topic may not have these configs (INVALID_CONFIG), or None if it may. `fixed` are those that an
+    internal topic must have."""
     try:
         log_config = with_overrides(defaults, configs)
     except SettingError as error:
         return Outcome(ErrorCode.INVALID_CONFIG, str(error))
-    if internal and log_config.cleanup_policy != COMPACT:
+    if changed := changed_config(log_config, fixed):
         # Retention by age would delete transactions and offsets that are still in use.
-        return Outcome(ErrorCode.INVALID_CONFIG, "The cleanup.policy of an internal topic must be compact")
+        return Outcome(ErrorCode.INVALID_CONFIG, f"The {changed} of an internal topic must be {fixed[changed]}")
     return None
+
+
+def changed_config(config: LogConfig, fixed: Mapping[str, str]) -> str | None:
+    """The first of these configs that has another value; None if all are as they must be."""
+    return next((name for name, value in fixed.items() if with_overrides(config, {name: value}) != config), None)
 
 
 def check_broker_configs(configs: Mapping[str, str]) -> Outcome | None:
@@ -137,9 +137,13 @@ def check_group_configs(configs: Mapping[str, str], before: Mapping[str, str], c
         for name, text in configs.items():
             if before.get(name) != text:
                 check_group_config(name, text, config)
-        of_group, _ = consumer_config(configs, consumer_group_config(config), config)
-        if any(before.get(name) != configs.get(name) for name in (SESSION_TIMEOUT, HEARTBEAT_INTERVAL)):
-            check_together(of_group)
+        of_kinds: tuple[ConsumerGroupConfig | ShareGroupConfig, ...] = (
+            consumer_config(configs, consumer_group_config(config), config)[0],
+            share_config(configs, share_group_config(config), config)[0],
+        )
+        for of_group, names in zip(of_kinds, SESSIONS, strict=True):
+            if any(before.get(name) != configs.get(name) for name in names):
+                check_together(of_group, *names)
     except SettingError as error:
         return Outcome(ErrorCode.INVALID_CONFIG, str(error))
     return None

@@ -54,7 +54,13 @@ from eosin.model.principals import ANONYMOUS, Principal
 from eosin.model.quota_table import QuotaChange, QuotaTable
 from eosin.protocol.config_resources import ConfigResourceType
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, INTERNAL_TOPICS, TopicPartition, Uuid
+from eosin.protocol.names import (
+    CONSUMER_OFFSETS_TOPIC,
+    INTERNAL_TOPICS,
+    SHARE_GROUP_STATE_TOPIC,
+    TopicPartition,
+    Uuid,
+)
 
 if TYPE_CHECKING:
     from eosin.cluster.membership.channel import ControllerChannel
@@ -435,10 +441,13 @@ class JoinedCluster(ControllerRequests):
             asyncio.get_running_loop().create_task(self.create_internal(name))
 
     async def create_internal(self, name: str) -> Outcome:
-        """Create `__consumer_offsets` or `__transaction_state` in this broker's own name, as its settings say."""
+        """Create an internal topic in this broker's own name, as its settings say."""
         config = self._config
         if name == CONSUMER_OFFSETS_TOPIC:
             partitions, setting = config.offsets_topic_num_partitions, "offsets.topic.replication.factor"
+        elif name == SHARE_GROUP_STATE_TOPIC:
+            partitions = config.share_coordinator_state_topic_num_partitions
+            setting = "share.coordinator.state.topic.replication.factor"
         else:
             partitions = config.transaction_state_log_num_partitions
             setting = "transaction.state.log.replication.factor"

@@ -24,7 +24,12 @@ from eosin.model.cluster import (
 )
 from eosin.model.credentials import SECRET_SETTING
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
+from eosin.protocol.names import (
+    CONSUMER_OFFSETS_TOPIC,
+    SHARE_GROUP_STATE_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+    TopicPartition,
+)
 from eosin.protocol.schemas import create_topics
 from eosin.protocol.schemas.allocate_producer_ids import AllocateProducerIdsResponse
 from eosin.protocol.schemas.create_partitions import CreatePartitionsResponse, CreatePartitionsTopicResult
@@ -317,6 +322,29 @@ async def test_an_internal_topic_is_created_as_the_settings_say_when_it_is_first
         "unclean.leader.election.enable": "false",
     }
     assert world.cluster.topics[TRANSACTION_STATE_TOPIC].internal
+
+
+async def test_the_topic_of_share_groups_is_created_without_compaction_and_retention() -> None:
+    world = with_orders(
+        share_coordinator_state_topic_num_partitions=4,
+        share_coordinator_state_topic_replication_factor=3,
+        share_coordinator_state_topic_min_isr=2,
+    )
+    world.controller.responses.append(lambda _: created(SHARE_GROUP_STATE_TOPIC, world))
+    await world.cluster.create_internal(SHARE_GROUP_STATE_TOPIC)
+    (request,) = world.controller.requests
+    assert isinstance(request, CreateTopicsRequest)
+    (asked,) = request.topics
+    assert (asked.num_partitions, asked.replication_factor) == (4, 3)
+    assert {each.name: each.value for each in asked.configs} == {
+        "cleanup.policy": "delete",
+        "compression.type": "producer",
+        "min.insync.replicas": "2",
+        "retention.bytes": "-1",
+        "retention.ms": "-1",
+        "segment.bytes": "104857600",
+        "unclean.leader.election.enable": "false",
+    }
 
 
 async def test_an_internal_topic_that_cannot_be_created_names_the_setting_in_the_log(
