@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from eosin.broker.services import Services
 from eosin.model.resources import Operation, ResourceType
-from eosin.network.many_items import done_for_each
+from eosin.network.many_items import done_for_each, list_in_turns
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.types import Message
 from eosin.security.access import Access, Right
@@ -42,17 +42,17 @@ async def results(
 ) -> tuple[Any, ...]:
     """The results of a request by topic: `do` is told each share partition with the request's part of it, and `made` is
     told its index and the outcome."""
-    from eosin.coordinator.share_states import (
-        SharePartition,
-    )  # a broker without share groups loads nothing of them
+    # Here, so that a broker without share groups loads nothing of them.
+    from eosin.coordinator.share_states import SharePartition
 
-    asked = [(SharePartition(request.group_id, *name), part) for name, part in _parts(request.topics)]
+    named = ((SharePartition(request.group_id, *name), part) for name, part in _parts(request.topics))
+    asked = await list_in_turns(named, services.clock)
     if services.cluster.features.level(SHARE_VERSION) < 1:
         outcomes: Sequence[Any] = [ErrorCode.UNSUPPORTED_VERSION] * len(asked)
     else:
         outcomes = await done_for_each(asked, lambda each: do(*each))
-    answers = (made(key.partition, outcome) for (key, _), outcome in zip(asked, outcomes, strict=True))
-    return _by_topic(request.topics, answers, whole)
+    each = (made(key.partition, outcome) for (key, _), outcome in zip(asked, outcomes, strict=True))
+    return _by_topic(request.topics, iter(await list_in_turns(each, services.clock)), whole)
 
 
 def refused(

@@ -98,14 +98,13 @@ class SharePartitions:
         self._run(made.load(self._writing.get(key)))
         return made
 
-    def drop_group(self, group_id: str) -> None:
-        """Nobody fetches for the group any more."""
-        for each in self.of_group(group_id):
-            if each.window is None:
-                each.lose(ErrorCode.NOT_LEADER_OR_FOLLOWER)  # it stops to load
-            else:
-                each.write_start()
-                self._forget(each)
+    def drop(self, partition: LedSharePartition) -> None:
+        """Nobody fetches for the partition's group any more. Harmless for one that is gone."""
+        if partition.window is None:
+            partition.lose(ErrorCode.NOT_LEADER_OR_FOLLOWER)  # it stops to load
+        else:
+            partition.write_start()
+            self._forget(partition)
 
     async def stop(self) -> None:
         """End all that is under way: writes, after which acknowledgements are answered, come to their end."""

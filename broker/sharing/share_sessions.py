@@ -1,7 +1,7 @@
 """`ShareSessions`: the partitions that each member of a share group fetches here (KIP-932; share-partitions.md 1).
 
 Always true: a session is that of one group and member, and ends with its connection: what its member has acquired goes
-to others in the same step, before that member can open another one. There are at most `max_sessions`. When the last
+to others at once, before that member can open another one. There are at most `max_sessions`. When the last
 session of a group has gone, its share partitions go. A session's epoch moves on when a request is accepted, so that a
 request sent twice is noticed.
 """
@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from eosin.broker.sharing.share_partitions import SharePartitions
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicIdPartition
+from eosin.runtime.clock import Clock
+from eosin.runtime.turns import TurnQueue
 
 if TYPE_CHECKING:
     from eosin.network.api import ClientConnection
@@ -23,6 +25,8 @@ FINAL_EPOCH: Final = -1
 """One that ends it."""
 MAX_PARTITIONS: Final = 10_000
 """Of one session."""
+RELEASES_PER_TURN: Final = 100
+"""Each takes some 30 us."""
 _MAX_EPOCH: Final = 2**31 - 1
 
 
@@ -62,12 +66,15 @@ class ShareSession:
 class ShareSessions:
     """All sessions of this broker."""
 
-    def __init__(self, partitions: SharePartitions, *, max_sessions: int) -> None:
+    def __init__(self, partitions: SharePartitions, *, clock: Clock, max_sessions: int) -> None:
         self._partitions = partitions
         self._max_sessions = max_sessions
         self._sessions: dict[SessionKey, ShareSession] = {}
         self._of_group: dict[str, int] = {}
         """Number of sessions."""
+        self._turns = TurnQueue(clock, steps_per_turn=RELEASES_PER_TURN)
+        self._releases: dict[SessionKey, Iterator[None]] = {}
+        """The members that are gone, and have not let go of everything yet: one may have thousands of partitions."""
         self._by_connection: dict[ClientConnection, dict[ShareSession, None]] = {}
 
     def __len__(self) -> int:
@@ -81,6 +88,8 @@ class ShareSessions:
     ) -> ShareSession | ErrorCode:
         """A new session in place of the member's old one: SHARE_SESSION_LIMIT_REACHED where there is no room for it.
         What the member has acquired stays with it: it may still acknowledge that."""
+        for _ in self._releases.get(key, ()):
+            pass  # before it can acquire anything
         old = self._sessions.get(key)
         if old is None and len(self._sessions) >= self._max_sessions:
             self._partitions.counts.refused_sessions += 1
@@ -124,13 +133,26 @@ class ShareSessions:
         session.has_ended = True
         self._leave_connection(session)
         del self._sessions[session.key]
-        group_id, member_id = session.key
-        for each in self._partitions.of_group(group_id):
-            each.release(member_id)
+        group_id = session.key.group_id
         self._of_group[group_id] -= 1
         if not self._of_group[group_id]:
             del self._of_group[group_id]
-            self._partitions.drop_group(group_id)
+        self._releases[session.key] = releases = self._released(session.key)
+        self._turns.add(releases)
+
+    def _released(self, key: SessionKey) -> Iterator[None]:
+        """Let go of what a member has, partition by partition, and of the partitions if their group has nobody left."""
+        group_id, member_id = key
+        some = self._partitions.of_group(group_id)
+        for each in some:
+            each.release(member_id)
+            yield
+        del self._releases[key]
+        for each in some:
+            if group_id in self._of_group:
+                return
+            self._partitions.drop(each)
+            yield
 
     def end_all(self) -> None:
         """Forget them all: the feature is switched off."""

@@ -69,7 +69,7 @@ class Sharing(ClusterListener):
         if self._sessions is None:
             from eosin.broker.sharing.share_sessions import ShareSessions
 
-            self._sessions = ShareSessions(self.partitions, max_sessions=self._max_sessions)
+            self._sessions = ShareSessions(self.partitions, clock=self._clock, max_sessions=self._max_sessions)
         return self._sessions
 
     @property
