@@ -6,7 +6,8 @@ from functools import lru_cache
 from struct import Struct
 from typing import Final, Protocol
 
-from eosin.coordinator.groups.consumer.rules.xxh3 import xxh3
+from xxhash import xxh3_64_intdigest
+
 from eosin.protocol.names import Uuid
 
 
@@ -51,7 +52,7 @@ def metadata_hash(names: Iterable[str], topics: Topics, racks_of: RacksOf = no_r
         topic = topics.get(name)
         if topic is not None:
             hashed += _LONG.pack(topic_hash(name, topic.topic_id, topic.partitions, racks_of(name)))
-    return _signed(xxh3(bytes(hashed))) if hashed else 0
+    return _signed(xxh3_64_intdigest(bytes(hashed))) if hashed else 0
 
 
 @lru_cache(maxsize=1024)
@@ -66,7 +67,7 @@ def topic_hash(name: str, topic_id: Uuid, partitions: int, racks: PartitionRacks
         hashed += _INT.pack(partition)
         if racks:
             hashed += known[racks[partition]]
-    return _signed(xxh3(bytes(hashed)))
+    return _signed(xxh3_64_intdigest(bytes(hashed)))
 
 
 def _text(text: str) -> bytes:
