@@ -1,7 +1,7 @@
 """XXH3, the hash of 64 bits without a seed that Apache Kafka has for the topics of a group: pure.
 
-Written from the specification of the algorithm (xxHash, doc/xxhash_spec.md). Always true: the same bytes have the same
-hash in every process and on every machine. Long inputs are hashed block by block with whole-number arithmetic over many
+Written from the public specification of xxHash. Always true: the same bytes have the same hash in every process and on
+every machine. Long inputs are hashed block by block with whole-number arithmetic over many
 lanes at once: a megabyte takes some 30 ms.
 """
 
