@@ -241,6 +241,9 @@ transcripts: setup  ## rewrite the expectations of the coordinator's transcripts
 transcripts-controller: setup  ## record what a controller of Apache Kafka answers (needs java); review the diff
 	PYTHONPATH=tests/support $(BIN)/python tests/support/record_controller.py
 
+logs-of-groups: setup  ## record what a coordinator of Apache Kafka writes about consumer groups (needs java)
+	PYTHONPATH=tests/support $(BIN)/python tests/support/record_consumer_groups.py
+
 docker-test: setup  ## build the image and test it with the container engine at hand (EOSIN_ENGINE=podman names one)
 	$(BIN)/python tests/support/container_engine.py $(ARGS)
 

@@ -129,6 +129,8 @@ class JoinedCluster(ControllerRequests):
         """The same for `brokers_for_readers`."""
         self._racks: Mapping[int, str] | None = None
         """The racks of registered brokers that have one; None before somebody asks, and when brokers have changed."""
+        self._partition_racks: dict[str, tuple[TopicImage, tuple[tuple[str, ...], ...]]] = {}
+        """The answers of `partition_racks`, each with what it was made of."""
         self._version = 0
         self.on_image: list[Callable[[ImageDelta], None]] = []
         """Called with each publication before the listeners are: replicas follow the image first (cluster.md 3.6). Of
@@ -162,6 +164,7 @@ class JoinedCluster(ControllerRequests):
             self._without.clear()
             self._for_readers.clear()
             self._racks = None
+            self._partition_racks.clear()
         if delta.scram_changed:
             self._apply_credentials(delta)
         if delta.quotas_changed:
@@ -212,6 +215,7 @@ class JoinedCluster(ControllerRequests):
         for gone in delta.topics_deleted:
             self._topics.pop(gone.name, None)
             self._log_configs.forget(gone.name)
+            self._partition_racks.pop(gone.name, None)
         settings = {name for kind, name in delta.configs_changed if kind == ConfigResourceType.TOPIC}
         touched = dict.fromkeys(settings) | dict.fromkeys(each.name for each in delta.topics_created)
         touched |= dict.fromkeys(each.partition.topic for each in delta.partitions_changed if each.before is None)
@@ -278,11 +282,16 @@ class JoinedCluster(ControllerRequests):
         found, racks = self.image.topics.get(topic), self._racks
         if found is None or not racks:
             return ()
+        known = self._partition_racks.get(topic)
+        if known is not None and known[0] is found:
+            return known[1]
         by_replicas: dict[tuple[int, ...], tuple[str, ...]] = {}
         for each in found.partitions.values():
             if each.replicas not in by_replicas:
                 by_replicas[each.replicas] = tuple(sorted(racks[node] for node in each.replicas if node in racks))
-        return tuple(by_replicas[each.replicas] for each in found.partitions.values())
+        made = tuple(by_replicas[each.replicas] for each in found.partitions.values())
+        self._partition_racks[topic] = found, made
+        return made
 
     def endpoint(self, listener: str) -> Endpoint:
         """See `Cluster.endpoint`."""

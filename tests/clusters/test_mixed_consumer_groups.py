@@ -24,6 +24,7 @@ from wire import unique
 from wire_consumer_group import ConsumerMember, described
 from wire_group import RawMember
 
+from eosin.cli.__main__ import main
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.internal import encode_value
@@ -218,9 +219,12 @@ async def test_both_follow_the_level_of_group_version_at_once_and_keep_the_group
     member = await group.join("m", group.topic)
     await member.joined(group.topic, partitions=PARTITIONS)
     at = ("--bootstrap-server", brokers.eosin.address)
-    for level, verb in ((0, "downgrade"), (1, "upgrade")):
-        feature = f"group.version={level}"
-        await asyncio.to_thread(brokers.controller.run, "kafka-features.sh", *at, verb, "--feature", feature)
+    for level in (0, 1):
+        if level:
+            assert await asyncio.to_thread(main, ["features", "upgrade", "group.version", *at]) == 0
+        else:
+            lower = ("downgrade", "--feature", "group.version=0")
+            await asyncio.to_thread(brokers.controller.run, "kafka-features.sh", *at, *lower)
         answer = await member.heartbeat()
         assert answer.error_code == (ErrorCode.NONE if level else ErrorCode.UNSUPPORTED_VERSION)
     assert (answer.member_epoch, len((await group.told()).members)) == (member.epoch, 1)

@@ -61,11 +61,11 @@ def topic_hash(name: str, topic_id: Uuid, partitions: int, racks: PartitionRacks
     hashed = bytearray([HASH_VERSION])
     hashed += topic_id[7::-1] + topic_id[:7:-1]  # two numbers of 64 bits, the last byte first
     hashed += _text(name) + _INT.pack(partitions)
+    known = {each: b"".join(map(_counted, each)) for each in frozenset(racks)}
     for partition in range(partitions):
         hashed += _INT.pack(partition)
-        for rack in racks[partition] if racks else ():
-            text = _text(rack)
-            hashed += text[-_INT.size :] + text
+        if racks:
+            hashed += known[racks[partition]]
     return _signed(xxh3(bytes(hashed)))
 
 
@@ -73,6 +73,11 @@ def _text(text: str) -> bytes:
     """A text as the hash has it: its characters in two bytes each, and their number."""
     chars = text.encode("utf-16-le")
     return chars + _INT.pack(len(chars) // 2)
+
+
+def _counted(rack: str) -> bytes:
+    text = _text(rack)
+    return text[-_INT.size :] + text
 
 
 def _signed(value: int) -> int:
