@@ -159,8 +159,10 @@ class VirtualPair:
 
     node_ids: Final = (1, 2)
 
-    def __init__(self, settings: Mapping[str, str | None] | None = None) -> None:
-        self.controllers = VirtualControllers()
+    def __init__(
+        self, settings: Mapping[str, str | None] | None = None, *, features: Mapping[str, int] | None = None
+    ) -> None:
+        self.controllers = VirtualControllers(features=features)
         made = [VirtualJoinedBroker(self.controllers, each, settings) for each in self.node_ids]
         self.brokers = self.first, self.second = made[0], made[1]
         self.client = Client(",".join(each.address for each in made), retry_timeout_ms=HANG_S * 1000)
