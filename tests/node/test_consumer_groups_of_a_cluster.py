@@ -29,7 +29,6 @@ pytestmark = pytest.mark.virtual
 
 GROUP = "g"
 GROUP_CONFIG = 32
-LEVEL = {"group.version": 1}
 SETTINGS = {"offsets.topic.num.partitions": "1", "group.consumer.assignment.interval.ms": "0"}
 OFFSETS = TopicPartition(CONSUMER_OFFSETS_TOPIC, 0)
 LATER = {
@@ -94,7 +93,7 @@ async def joined(pair: VirtualPair) -> int:
 
 
 async def test_a_member_goes_on_with_the_coordinator_that_follows_one_that_was_killed() -> None:
-    async with VirtualPair(SETTINGS, features=LEVEL) as pair:
+    async with VirtualPair(SETTINGS) as pair:
         epoch = await joined(pair)
         before, first = await told(pair), await coordinator(pair)
         pair.brokers[first - 1].kill()
@@ -105,7 +104,7 @@ async def test_a_member_goes_on_with_the_coordinator_that_follows_one_that_was_k
 
 
 async def test_a_coordinator_that_was_deposed_while_it_slept_tells_nobody_what_it_decides_afterwards() -> None:
-    async with VirtualPair(SETTINGS, features=LEVEL) as pair:
+    async with VirtualPair(SETTINGS) as pair:
         epoch = await joined(pair)
         before, deposed = await told(pair), await coordinator(pair)
         topic = before.members[0].subscribed_topic_names[0]
@@ -126,7 +125,7 @@ async def test_a_coordinator_that_was_deposed_while_it_slept_tells_nobody_what_i
 
 
 async def test_the_level_and_the_settings_of_a_group_follow_the_controllers_while_it_has_a_member() -> None:
-    async with VirtualPair(SETTINGS, features=LEVEL) as pair:
+    async with VirtualPair(SETTINGS) as pair:
         epoch = await joined(pair)
         name = "consumer.heartbeat.interval.ms"
         pair.controllers.write(ConfigRecord(GROUP_CONFIG, GROUP, name, "7777"))

@@ -159,10 +159,8 @@ class VirtualPair:
 
     node_ids: Final = (1, 2)
 
-    def __init__(
-        self, settings: Mapping[str, str | None] | None = None, *, features: Mapping[str, int] | None = None
-    ) -> None:
-        self.controllers = VirtualControllers(features=features)
+    def __init__(self, settings: Mapping[str, str | None] | None = None) -> None:
+        self.controllers = VirtualControllers()
         made = [VirtualJoinedBroker(self.controllers, each, settings) for each in self.node_ids]
         self.brokers = self.first, self.second = made[0], made[1]
         self.client = Client(",".join(each.address for each in made), retry_timeout_ms=HANG_S * 1000)
