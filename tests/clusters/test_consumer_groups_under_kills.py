@@ -23,6 +23,12 @@ from wire import unique
 
 PARTITIONS: Final = 6
 CLIENTS: Final = (confluent.CLIENT.name, java.CLIENT.name, confluent.CLIENT.name)
+QUICK: Final = {
+    "group.consumer.assignment.interval.ms": "0",
+    "group.consumer.min.heartbeat.interval.ms": "500",
+    "group.consumer.heartbeat.interval.ms": "500",
+}
+"""A member that begins anew has its partitions a heartbeat of the others later."""
 ENVIRONMENT: Final = {"EOSIN_COPIER_STUCK_AFTER_S": "40"}
 """A member that has to wait for the session of another, and for a broker to be fenced, is not stuck."""
 
@@ -78,7 +84,7 @@ def fill(bootstrap: str, topic: str, first: int, count: int) -> None:
 
 def kills(folder: Path, *, form: str, rounds: int, records: int) -> None:
     """In each round a broker is killed under members that copy, of one kind and then of the other."""
-    with CrashedCluster(folder, form=form, durability="fsync") as cluster:
+    with CrashedCluster(folder, form=form, durability="fsync", settings=QUICK) as cluster:
         bootstrap = cluster.bootstrap
         source, target = unique("source"), unique("target")
         admin = confluent.CLIENT.admin(bootstrap)
