@@ -6,6 +6,7 @@ from typing import Any
 
 from consumer_group import NamedTopic, topic
 from group_fakes import Broker, FakeOffsetsLog, subscription, turns
+from kafka_replay import KafkaReplay
 from manual_clock import ManualClock
 
 from eosin.coordinator.groups.consumer.ports import NoTopics
@@ -16,9 +17,12 @@ from eosin.coordinator.groups.coordinator import MOST_REMOVED
 from eosin.coordinator.groups.offset_requests import Committer
 from eosin.coordinator.groups.rules.config import ConsumerGroupConfig, GroupConfig
 from eosin.coordinator.groups.rules.events import LeavingMember
+from eosin.coordinator.groups.rules.group import Group
 from eosin.coordinator.groups.rules.offset_store import OffsetToCommit
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
+from eosin.protocol.records.batch import read_header
+from eosin.protocol.records.scan import KeyValue, key_values
 
 NONE, MOVED = ErrorCode.NONE, ErrorCode.NOT_COORDINATOR
 CONFIG = GroupConfig(consumer=ConsumerGroupConfig(assignment_interval_ms=0))
@@ -141,3 +145,50 @@ async def test_members_that_may_send_no_heartbeat_any_more_leave_when_their_sess
     clock.advance(CONFIG.consumer.session_timeout_ms)
     await turns()
     assert not group_of(after).members
+
+
+def log_of(*brokers: Broker) -> FakeOffsetsLog:
+    """What they have written, one behind the other, as if to one log."""
+    log = FakeOffsetsLog()
+    for broker in brokers:
+        for batch in broker.log.written:
+            log._append(bytearray(batch))
+    return log
+
+
+def records_of(log: FakeOffsetsLog) -> list[KeyValue]:
+    return [record for batch in log.written for record in key_values(batch, read_header(batch))]
+
+
+async def both_kinds() -> tuple[Broker, Broker]:
+    """A consumer group and a classic group of one name, each written by a broker that did not know the other."""
+    consumer, classic = await started(), await started()
+    await heartbeat(consumer, "m", topics=(), regex="aud.*")
+    await turns()
+    await classic.member(api_version=3)
+    return consumer, classic
+
+
+async def test_apache_kafka_can_load_a_partition_that_was_cleared_of_a_consumer_group_behind_a_classic_one() -> None:
+    """Older brokers of ours, at a level of 0, knew no consumer groups."""
+    broker = await Broker(CONFIG, log=log_of(*await both_kinds()), topics=Topics(1)).started()
+    await turns()
+    KafkaReplay(records_of(broker.log))
+    assert isinstance(broker.groups.describe("g"), Group)
+    again = await next_one(broker.log).started()
+    group = again.groups.describe("g")
+    assert isinstance(group, Group)
+    assert len(group.members) == 1
+    written = len(again.log.written)
+    await turns()
+    assert len(again.log.written) == written, "there is nothing to clear any more"
+
+
+async def test_a_consumer_group_that_took_a_name_is_there_for_apache_kafka_when_the_classic_one_is_cleared() -> None:
+    consumer, classic = await both_kinds()
+    broker = await Broker(CONFIG, log=log_of(classic, consumer), topics=Topics(1)).started()
+    await turns()
+    before = group_of(broker)
+    last = {record.key: record for record in records_of(broker.log)}
+    assert KafkaReplay(sorted(last.values())).members_of("g") == {"m": before.members["m"].epoch}
+    assert group_of(await next_one(broker.log).started()) == before
