@@ -242,7 +242,7 @@ transcripts-controller: setup  ## record what a controller of Apache Kafka answe
 	PYTHONPATH=tests/support $(BIN)/python tests/support/record_controller.py
 
 logs-of-groups: setup  ## record what a coordinator of Apache Kafka writes about consumer groups (needs java)
-	PYTHONPATH=tests/support $(BIN)/python tests/support/record_consumer_groups.py
+	PYTHONPATH=tests/support:tests $(BIN)/python tests/support/record_consumer_groups.py
 
 docker-test: setup  ## build the image and test it with the container engine at hand (EOSIN_ENGINE=podman names one)
 	$(BIN)/python tests/support/container_engine.py $(ARGS)
