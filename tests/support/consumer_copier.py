@@ -4,11 +4,12 @@
 
 Its partitions are those that the group's coordinator assigns; what keeps two members from copying one record is the
 member epoch in each commit of offsets (KIP-447). It aborts some transactions on purpose, and begins anew as another
-member after those and after any failure, also when a call hangs. It goes on until somebody ends it.
+member after those and after any failure, also when a call hangs. It goes on until SIGTERM.
 """
 
 import contextlib
 import random
+import signal
 import sys
 from collections.abc import Callable
 from typing import Any, Final
@@ -68,6 +69,7 @@ def copy(consumer: Consumer, producer: Producer, target: str, chance: random.Ran
 
 def main() -> None:
     """Be one member after the other."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     name, bootstrap, source, target, group, own_name, seed = sys.argv[1:]
     chance = random.Random(int(seed))
     watchdog = Watchdog()

@@ -18,8 +18,8 @@ from eosin.protocol.types import Message
 FEATURES: Final = {
     "metadata.version": 33,
     "eligible.leader.replicas.version": 1,
-    "transaction.version": 2,
     "group.version": 1,
+    "transaction.version": 2,
 }
 
 
