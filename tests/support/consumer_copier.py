@@ -7,6 +7,7 @@ member epoch in each commit of offsets (KIP-447). It aborts some transactions on
 member after those and after any failure, also when a call hangs. It goes on until SIGTERM.
 """
 
+import atexit
 import contextlib
 import random
 import signal
@@ -72,7 +73,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     name, bootstrap, source, target, group, own_name, seed = sys.argv[1:]
     chance = random.Random(int(seed))
-    watchdog = Watchdog()
+    watchdog = Watchdog(atexit._run_exitfuncs)  # what is left of Java ends as with the process
     new_consumer, client = MEMBERS[name]
     while True:
         consumer: Consumer | None = None
