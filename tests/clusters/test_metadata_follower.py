@@ -89,6 +89,7 @@ async def test_it_catches_up_with_a_controller_and_is_seen_as_an_observer(
         image = made.follower.image
         assert dict(image.features) == {
             "eligible.leader.replicas.version": 1,
+            "group.version": 1,
             "metadata.version": 33,
             "transaction.version": 2,
         }
