@@ -2,11 +2,11 @@
 acknowledgements whose writes succeed, fail or are lost, locks that run out, members that go, logs that move, and
 leaders that change."""
 
+import random
 from collections.abc import Sequence
 from typing import Any
 
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+import pytest
 
 from eosin.broker.sharing.rules.fetched import ReadBatch
 from eosin.broker.sharing.rules.window import (
@@ -36,11 +36,11 @@ def merged(stored: dict[int, tuple[int, DeliveryState]], batches: Sequence[State
         del stored[offset]
 
 
-class WindowMachine(RuleBasedStateMachine):
+class Partition:
     """A share partition, its log, its share coordinator, and members that keep what they were given."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, seed: int) -> None:
+        self.chosen = random.Random(seed)
         self.window = ShareWindow(0)
         self.now_ms = 0.0
         self.log: list[ReadBatch] = []
@@ -49,27 +49,22 @@ class WindowMachine(RuleBasedStateMachine):
         self.stored_start = 0
         self.accepted: set[int] = set()
         """Offsets whose members were told that their acknowledgement, which ends them, counts."""
+        self.ended: set[int] = set()
+        """Offsets that some write has ended, whether its member heard so or not."""
         self.delivered: dict[int, int] = {}
         self.writing: list[tuple[Transition, list[Acknowledgement], int]] = []
 
     # The log
 
-    @initialize()
-    def begins(self) -> None:
-        self.grows([(1, True), (3, True)])
-
-    @rule(batches=st.lists(st.tuples(st.integers(1, 5), st.booleans()), min_size=1, max_size=4))
     def grows(self, batches: list[tuple[int, bool]]) -> None:
         for size, is_delivered in batches:
             end = self.log_end
             self.log.append(ReadBatch(end, end + size, is_delivered, 0))
 
-    @rule(which=st.integers(0, 20))
     def is_compacted(self, which: int) -> None:
         if len(self.log) > 1:
             del self.log[which % (len(self.log) - 1)]
 
-    @rule(by=st.integers(1, 4))
     def loses_its_start(self, by: int) -> None:
         self.log_start = min(self.log_start + by, self.log_end)
         while self.log and self.log[0].end <= self.log_start:
@@ -82,13 +77,6 @@ class WindowMachine(RuleBasedStateMachine):
 
     # Members
 
-    @rule(
-        member=st.sampled_from(MEMBERS),
-        most=st.integers(1, 8),
-        batch_size=st.integers(1, 4),
-        is_exact=st.booleans(),
-        reads=st.integers(1, 3),
-    )
     def member_fetches(self, member: str, most: int, batch_size: int, is_exact: bool, reads: int) -> None:
         offset = self.window.next_offset(WINDOW)
         if offset is None or offset >= self.log_end:
@@ -112,11 +100,6 @@ class WindowMachine(RuleBasedStateMachine):
         if is_exact:
             assert len(taken) <= most
 
-    @rule(
-        member=st.sampled_from(MEMBERS),
-        kinds=st.lists(st.sampled_from(list(AcknowledgeType)), min_size=1, max_size=6),
-        skip=st.integers(0, 5),
-    )
     def member_acknowledges(self, member: str, kinds: list[AcknowledgeType], skip: int) -> None:
         mine = [
             each
@@ -129,7 +112,6 @@ class WindowMachine(RuleBasedStateMachine):
             begun = self._acknowledge(member, wanted)
             assert isinstance(begun, Transition)
 
-    @rule(member=st.sampled_from(MEMBERS), first=st.integers(0, 60), size=st.integers(1, 9))
     def member_acknowledges_what_it_likes(self, member: str, first: int, size: int) -> None:
         before = self._states()
         begun = self._acknowledge(member, [Acknowledgement(first, first + size, AcknowledgeType.ACCEPT)])
@@ -147,22 +129,18 @@ class WindowMachine(RuleBasedStateMachine):
             self.writing.append((begun, wanted, self.window.start))
         return begun
 
-    @rule(member=st.sampled_from(MEMBERS), is_written=st.booleans())
     def member_goes(self, member: str, is_written: bool) -> None:
         self._write_states(self.window.release(member, delivery_limit=LIMIT), is_written)
         assert all(run.write for run in self.window.runs if run.member == member)
 
     # Time and writes
 
-    @rule(passed_ms=st.sampled_from((10.0, 60.0, 200.0)), is_written=st.booleans())
     def time_passes(self, passed_ms: float, is_written: bool) -> None:
         self.now_ms += passed_ms
         self._write_states(self.window.expire(self.now_ms, delivery_limit=LIMIT), is_written)
         due_ms = self.window.next_due_ms()
         assert due_ms is None or due_ms > self.now_ms
 
-    @precondition(lambda self: self.writing)
-    @rule()
     def write_succeeds(self) -> None:
         transition, wanted, start = self.writing.pop(0)
         assert done_after(self.window, {transition.write}) >= self.window.done
@@ -172,8 +150,6 @@ class WindowMachine(RuleBasedStateMachine):
             if kind in (AcknowledgeType.ACCEPT, AcknowledgeType.REJECT, AcknowledgeType.GAP):
                 self.accepted.update(range(first, end))
 
-    @precondition(lambda self: self.writing)
-    @rule(reached=st.booleans(), is_written=st.booleans())
     def write_fails(self, reached: bool, is_written: bool) -> None:
         """Perhaps it has reached the share coordinator all the same, and only its answer was lost."""
         transition, _, start = self.writing.pop(0)
@@ -189,9 +165,11 @@ class WindowMachine(RuleBasedStateMachine):
 
     def _store(self, batches: Sequence[StateBatch], start: int) -> None:
         self.stored_start = max(self.stored_start, start)
+        for batch in batches:
+            if batch.state in (DeliveryState.ACKNOWLEDGED, DeliveryState.ARCHIVED):
+                self.ended.update(range(batch.first, batch.last + 1))
         merged(self.stored, batches, self.stored_start)
 
-    @rule()
     def leader_changes(self) -> None:
         """Writes of the old one are refused from now on; what it was about to tell its members it tells nobody."""
         self.writing.clear()
@@ -208,7 +186,6 @@ class WindowMachine(RuleBasedStateMachine):
             for offset in range(run.first, run.end)
         }
 
-    @invariant()
     def runs_are_the_window(self) -> None:
         window, at = self.window, self.window.start
         sums = dict.fromkeys(DeliveryState, 0)
@@ -225,11 +202,9 @@ class WindowMachine(RuleBasedStateMachine):
         assert window.done + window.acquired + window.available == window.end - window.start
         assert not any(run.is_terminal for run in list(window.runs)[:1]), "a start that is done"
 
-    @invariant()
     def window_is_no_larger_than_it_may_be(self) -> None:
         assert self.window.end - self.window.start <= WINDOW
 
-    @invariant()
     def accepted_offsets_stay_done(self) -> None:
         states = self._states()
         for offset in self.accepted:
@@ -240,8 +215,9 @@ class WindowMachine(RuleBasedStateMachine):
                 DeliveryState.ARCHIVED,
             )
 
-    def teardown(self) -> None:
+    def finish(self) -> None:
         """Whatever was left over is delivered in the end: members take all that they get, and accept it."""
+        expected = self.undelivered()
         for transition, _, start in self.writing:
             self._store(transition.batches, start)
             self.window.written(transition)
@@ -254,12 +230,80 @@ class WindowMachine(RuleBasedStateMachine):
             if offset >= self.log_end:
                 break
             fetched = [each for each in self.log if each.end > offset][:3]
-            self.window.acquire("z", fetched, offset=offset, limits=limits, due_ms=self.now_ms)
+            ranges, _ = self.window.acquire("z", fetched, offset=offset, limits=limits, due_ms=self.now_ms)
+            expected -= {each for first, last, _ in ranges for each in range(first, last + 1)}
             mine = [Acknowledgement(r.first, r.end, AcknowledgeType.ACCEPT) for r in self.window.runs if r.member]
             begun = self.window.acknowledge("z", mine, delivery_limit=LIMIT, due_ms=0, may_renew=False)
             assert isinstance(begun, Transition)
             self.window.written(begun)
         assert self.window.start == self.window.end >= self.log_end
+        assert not expected, "lost: it was neither acknowledged nor given up, and nobody gets it"
+
+    def undelivered(self) -> set[int]:
+        """Offsets that somebody has to get: all in the log, but for those that are done, or have been delivered as
+        often as they may be."""
+        for transition, _, start in self.writing:
+            self._store(transition.batches, start)
+            self.window.written(transition)
+        self.writing.clear()
+        exists = {each for batch in self.log if batch.is_delivered for each in range(batch.first, batch.end)}
+        at_limit = {each for each, count in self.delivered.items() if count >= LIMIT}
+        return exists - self.ended - at_limit - set(range(self.log_start))
+
+    # Chance
+
+    def step(self) -> None:
+        """One event, and all that is always true."""
+        chosen = self.chosen
+        member, is_written = chosen.choice(MEMBERS), chosen.random() < 0.7
+        match chosen.choices(range(10), WEIGHTS)[0]:
+            case 0:
+                sizes = [(chosen.randint(1, 5), chosen.random() < 0.8) for _ in range(chosen.randint(1, 3))]
+                self.grows(sizes)
+            case 1:
+                self.member_fetches(
+                    member,
+                    most=chosen.randint(1, 8),
+                    batch_size=chosen.randint(1, 4),
+                    is_exact=chosen.random() < 0.5,
+                    reads=chosen.randint(1, 3),
+                )
+            case 2:
+                kinds = chosen.choices(list(AcknowledgeType), k=chosen.randint(1, 6))
+                self.member_acknowledges(member, kinds, chosen.choice((0, 0, 1, 3)))
+            case 3:
+                self.member_acknowledges_what_it_likes(
+                    member, max(0, self.window.start + chosen.randint(-3, WINDOW)), chosen.randint(1, 9)
+                )
+            case 4:
+                if self.writing:
+                    self.write_succeeds()
+            case 5:
+                if self.writing:
+                    self.write_fails(chosen.random() < 0.5, is_written)
+            case 6:
+                self.time_passes(chosen.choice((10.0, 60.0, 200.0)), is_written)
+            case 7:
+                self.member_goes(member, is_written)
+            case 8:
+                self.leader_changes()
+            case 9 if chosen.random() < 0.5:
+                self.is_compacted(chosen.randint(0, 20))
+            case _:
+                self.loses_its_start(chosen.randint(1, 4))
+        self.runs_are_the_window()
+        self.window_is_no_larger_than_it_may_be()
+        self.accepted_offsets_stay_done()
 
 
-TestWindow = WindowMachine.TestCase
+WEIGHTS = (12, 25, 20, 4, 14, 4, 6, 3, 2, 2)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_window_keeps_its_promises_whatever_happens(seed: int) -> None:
+    partition = Partition(seed)
+    for _ in range(300):
+        partition.step()
+    assert partition.accepted
+    assert max(partition.delivered.values()) > 1
+    partition.finish()

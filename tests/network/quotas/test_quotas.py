@@ -3,17 +3,27 @@
 import asyncio
 
 import pytest
+from client_features import raise_feature_on
 from quota_scenario import BATCH_BYTES, QuotaScenario
 from virtual_broker import VirtualBroker
+from wire import Wire
+from wire_share_group import ShareMember
 
 from eosin.client.addresses import Address
 from eosin.client.connection import Connection
+from eosin.model.features import SHARE_VERSION
 from eosin.network.quotas import enforcement
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.describe_groups import DescribeGroupsRequest
 from eosin.protocol.schemas.end_txn import EndTxnRequest
+from eosin.protocol.schemas.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from eosin.protocol.schemas.metadata import MetadataRequest, MetadataRequestTopic
+from eosin.protocol.schemas.share_fetch import FetchPartition, FetchTopic, ShareFetchRequest
 
 pytestmark = pytest.mark.virtual
 
@@ -89,6 +99,40 @@ async def test_a_record_larger_than_any_window_is_delivered(scenario: QuotaScena
     answer = await scenario.fetch(offset=1)
     assert len(answer.responses[0].partitions[0].records or b"") > 1_000_000
     assert (await scenario.fetch(offset=1)).throttle_time_ms == 15_000
+
+
+async def test_a_share_fetch_over_its_quota_is_sent_since_its_records_are_acquired_and_its_client_pauses(
+    broker: VirtualBroker, scenario: QuotaScenario
+) -> None:
+    wire = await Wire.open(broker.address, client_id=scenario.client_id)
+    await raise_feature_on(wire, SHARE_VERSION, 1)
+    change = AlterableConfig("share.auto.offset.reset", 0, "earliest")
+    group = AlterConfigsResource(32, "workers", (change,))
+    assert (await wire.ask(IncrementalAlterConfigsRequest((group,)), 1)).responses[0].error_code == 0
+    await scenario.filled(0)
+    for _ in range(3):
+        await scenario.produce(size=100_000)
+    member = await ShareMember(wire, "workers").joined(scenario.topic)
+    ((topic_id, partition),) = member.assigned
+    await scenario.limit(consumer_byte_rate=1024)
+    throttled: list[int] = []
+    for epoch in range(2):
+        request = ShareFetchRequest(
+            group_id="workers",
+            member_id=member.member_id,
+            share_session_epoch=epoch,
+            max_wait_ms=5000,
+            min_bytes=1,
+            max_records=1,
+            batch_size=1,
+            topics=(FetchTopic(topic_id, (FetchPartition(partition),)),) if epoch == 0 else (),
+        )
+        answer = await wire.ask(request, 2)
+        assert answer.responses[0].partitions[0].acquired_records
+        assert len(answer.responses[0].partitions[0].records or b"") > 0
+        throttled.append(answer.throttle_time_ms)
+    await wire.close()
+    assert throttled[-1] == 15_000
 
 
 async def test_changes_of_topics_are_refused_when_the_tokens_are_gone(scenario: QuotaScenario) -> None:
