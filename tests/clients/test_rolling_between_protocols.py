@@ -33,7 +33,7 @@ TRY_S: Final = 10
 """Of one call; a transaction has a minute."""
 
 
-class Copier(Protocol):
+class AnyCopier(Protocol):
     """A member of the group `g` that copies `in` to `out`, each batch in one transaction with its offsets."""
 
     name: str
@@ -52,7 +52,7 @@ class Copier(Protocol):
         """Leave the group."""
 
 
-class CopierOfLibrdkafka:
+class Copier:
     """One by librdkafka."""
 
     def __init__(self, address: str, name: str, protocol: str, **settings: Any) -> None:
@@ -176,7 +176,7 @@ class Load:
         self._producer.flush(HANG_S)
 
 
-def until(done: Callable[[], bool], load: Load, copiers: Sequence[Copier]) -> None:
+def until(done: Callable[[], bool], load: Load, copiers: Sequence[AnyCopier]) -> None:
     """Let all go on in turn until it is so."""
     deadline = time.monotonic() + HANG_S
     while not done():
@@ -186,7 +186,7 @@ def until(done: Callable[[], bool], load: Load, copiers: Sequence[Copier]) -> No
             each.go_on()
 
 
-def share(*copiers: Copier) -> Callable[[], bool]:
+def share(*copiers: AnyCopier) -> Callable[[], bool]:
     """True when these have all partitions, each an equal share."""
 
     def done() -> bool:
@@ -236,7 +236,7 @@ def kind_of_group(address: str) -> str:
 def test_consumers_of_librdkafka_roll_from_one_protocol_to_the_other_and_back_and_copy_each_record_once(
     tmp_path: Path, strategy: str
 ) -> None:
-    roll(tmp_path, CopierOfLibrdkafka, strategy)
+    roll(tmp_path, Copier, strategy)
 
 
 @pytest.mark.full
@@ -249,7 +249,7 @@ def test_consumers_of_java_roll_from_one_protocol_to_the_other_and_back_and_copy
     roll(tmp_path, CopierOfJava, f"org.apache.kafka.clients.consumer.{strategy}")
 
 
-def roll(tmp_path: Path, copier: Callable[..., Copier], strategy: str) -> None:
+def roll(tmp_path: Path, copier: Callable[..., AnyCopier], strategy: str) -> None:
     """Two copiers go one by one from the classic protocol to that of KIP-848, and back."""
     classic = {"partition.assignment.strategy": strategy}
     with BrokerProcess(tmp_path / "data", settings=SETTINGS) as broker:
@@ -257,7 +257,7 @@ def roll(tmp_path: Path, copier: Callable[..., Copier], strategy: str) -> None:
         asyncio.run(prepare(address))
         load = Load(address)
 
-        def rolled(old: Copier, other: Copier, protocol: str) -> Copier:
+        def rolled(old: AnyCopier, other: AnyCopier, protocol: str) -> AnyCopier:
             """The copier that takes the place of `old`."""
             old.close()
             settings = classic if protocol == "classic" else {}
@@ -285,7 +285,7 @@ def roll(tmp_path: Path, copier: Callable[..., Copier], strategy: str) -> None:
         assert found == Counter(map(str, range(load.sent)))
 
 
-def until_all_is_copied(load: Load, copiers: Sequence[Copier]) -> None:
+def until_all_is_copied(load: Load, copiers: Sequence[AnyCopier]) -> None:
     """Let the copiers go on, and no more records come, until all are committed."""
     deadline = time.monotonic() + HANG_S
     while copiers[0].committed() < load.sent:
