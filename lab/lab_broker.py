@@ -281,6 +281,7 @@ class LabBroker:
             for each in left:
                 log.warning("the broker is closed while %s", each)
             await self._end()
+        self._clock.forget_timers()  # the thread's event loop, which goes on, would keep them until they are due
         self._ports.release()
         return left
 

@@ -12,6 +12,8 @@ from eosin.runtime.chance import SeededChance
 _CUTS = 12
 _POINTS = ("appended", "durable", "prepared", "marker", "complete")
 _RESTARTS = 5
+_GIVES_UP_S = 30.0
+"""A client may wait for ever for a coordinator that has gone away, until its application builds another producer."""
 _FULL_S = 2.0
 _WRITES = ("Produce", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn", "InitProducerId")
 _NOT_OF_A_DISK = ("NONE", "CONCURRENT_TRANSACTIONS")
@@ -112,7 +114,7 @@ def restart_loop(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
         else:
             with on_end(eosin).hold() as rule:
                 app.feed(size)
-                fired(rule, "EndTxn")
+                fired(rule, "EndTxn", timeout=_GIVES_UP_S)
                 eosin.crash(restart=False)
                 app.goes_on(DOWN_S)
                 loading = on_end(eosin).always().error("COORDINATOR_LOAD_IN_PROGRESS")
