@@ -22,7 +22,7 @@ from eosin.model.principals import Principal
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, Gate, RequestContext
 from eosin.network.exchange import Exchange, exchange_of
-from eosin.network.fetch_in_flight import FetchInFlight, is_fetch
+from eosin.network.fetch_in_flight import FETCH_BYTES, FetchInFlight, is_fetch
 from eosin.network.hang_up import has_hung_up, unacknowledged_bytes
 from eosin.network.host import ConnectionHost
 from eosin.network.link import ClientLink
@@ -44,7 +44,6 @@ TURN_MS: Final = 2
 """Time for which one connection begins requests in one turn of the event loop, but for the last of them."""
 TURN_NS: Final = TURN_MS * NS_PER_MS
 _API_VERSIONS: Final = ApiKey.API_VERSIONS
-_FETCH_BYTES: Final = (ApiKey.FETCH.to_bytes(2, "big"), ApiKey.SHARE_FETCH.to_bytes(2, "big"))
 NewGate = Callable[["ServerConnection"], Gate]
 
 
@@ -180,8 +179,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._schedule_begin()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The client is gone. Its requests go on, and their responses are dropped. When they have ended the connection
-        is in no cycle, so nobody has to collect it (ADR 58)."""
+        """The client is gone. Its requests go on, without responses. After them no cycle holds it (ADR 58)."""
         self._closing = True
         self.closed_ms = self._host.clock.now_ms()
         self._transport = None
@@ -196,7 +194,6 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._fetch.drop()
         self._responses.drop()
         self._decoder.drop_large()
-        self._decoder.forget_sender()
         if not self._exchanges:
             self._decoder.release()
         for each in (self._frames, self._exchanges, self.contexts):
@@ -446,7 +443,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             and not self._in_turns
             and (not self._exchanges or len(self._exchanges) < host.max_in_flight)
             and self._responses.ready_bytes <= host.write_buffer_bytes
-            and not (self._fetch.has_begun and self._frames and self._frames[0][:2] in _FETCH_BYTES)
+            and not (self._fetch.has_begun and self._frames and self._frames[0][:2] in FETCH_BYTES)
         )
 
     def _schedule_begin(self) -> None:

@@ -16,6 +16,8 @@ from eosin.protocol.keys import ApiKey
 
 _FETCH: Final = ApiKey.FETCH
 _SHARE_FETCH: Final = ApiKey.SHARE_FETCH
+FETCH_BYTES: Final = (_FETCH.to_bytes(2, "big"), _SHARE_FETCH.to_bytes(2, "big"))
+"""The first bytes of requests that wait for records."""
 
 
 def is_fetch(key: ApiKey) -> bool:

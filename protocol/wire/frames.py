@@ -196,7 +196,8 @@ class FrameDecoder:
             self._leave_buffer()
 
     def drop_large(self) -> None:
-        """Nothing more comes: give up the large frame that has begun, and its turn."""
+        """Nothing more comes: give up the large frame that has begun, and its turn. The sender is gone."""
+        self._sender = None
         claim, self._claim = self._claim, None
         self._share = self.complete = None
         self.is_waiting = False
@@ -205,10 +206,6 @@ class FrameDecoder:
         if self._large is not None:
             self._large = None
             self._end = self._start
-
-    def forget_sender(self) -> None:
-        """The sender is gone."""
-        self._sender = None
 
     def _make_room(self) -> None:
         """Move the incomplete frame to where all of it fits: to the front, or out of the way of frames in use."""
