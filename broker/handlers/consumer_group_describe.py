@@ -9,8 +9,9 @@ group that is named again and again is described once, as it is when its turn co
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
+from eosin.broker.requests.described_groups import describe_each
 from eosin.broker.services import Services
-from eosin.broker.unserved_groups import GroupProtocol, refused_groups
+from eosin.broker.unserved_groups import GroupProtocol
 from eosin.coordinator.groups.consumer.assignors.assignment import TopicIdPartition
 from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup, ConsumerMember
 from eosin.coordinator.groups.consumer.rules.targets import assignor_of
@@ -19,7 +20,6 @@ from eosin.model.cluster import Topic
 from eosin.model.features import GROUP_VERSION
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext
-from eosin.network.many_items import made_for_each, once, weight_of, written
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.consumer_group_describe import (
@@ -44,30 +44,19 @@ CONSUMER_MEMBER: Final = 1
 async def handle(
     request: ConsumerGroupDescribeRequest, context: RequestContext, services: Services
 ) -> Message | EncodedBody:
-    may = context.session.may
-    is_served = services.cluster.features.level(GROUP_VERSION) > 0
-    names = await once(request.group_ids) if is_served else request.group_ids
-    made: list[DescribedGroup] = []
-
-    def refused(group_id: str, error: ErrorCode, text: str | None) -> InSteps[DescribedGroup]:
-        yield
-        if not may(Operation.DESCRIBE, ResourceType.GROUP, group_id):
-            return _refusal(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
-        if is_served:
-            return (yield from _described(group_id, request.include_authorized_operations, context, services))
-        return _refusal(group_id, error, text)
-
-    def work() -> Iterator[None]:
-        for steps in refused_groups(names, GroupProtocol.CONSUMER, refused):
-            made.append((yield from steps))
-
-    size = weight_of(names)
-    if is_served:  # a long name costs a look-up of milliseconds
-        size += sum(await made_for_each((_size(name, services) for name in names), size, context, services))
-    await made_for_each(work(), size, context, services)
-    responses = [ConsumerGroupDescribeResponse(groups=tuple(made))]
-    made.clear()
-    return await written(ApiKey.CONSUMER_GROUP_DESCRIBE, responses.pop(), size, context)
+    tells_operations = request.include_authorized_operations
+    return await describe_each(
+        request.group_ids,
+        context,
+        services,
+        key=ApiKey.CONSUMER_GROUP_DESCRIBE,
+        feature=GROUP_VERSION,
+        protocol=GroupProtocol.CONSUMER,
+        size_of=lambda group_id: _size(group_id, services),
+        described=lambda group_id: _described(group_id, tells_operations, context, services),
+        refusal=_refusal,
+        response=lambda groups: ConsumerGroupDescribeResponse(groups=groups),
+    )
 
 
 def _size(group_id: str, services: Services) -> int:

@@ -6,11 +6,11 @@ the right to describe it hides its group with 29. A group that is named again an
 its turn comes.
 """
 
-from collections.abc import Iterator
 from typing import Final
 
+from eosin.broker.requests.described_groups import describe_each
 from eosin.broker.services import Services
-from eosin.broker.unserved_groups import GroupProtocol, refused_groups
+from eosin.broker.unserved_groups import GroupProtocol
 from eosin.coordinator.groups.consumer.assignors.assignment import Partitions
 from eosin.coordinator.groups.share.rules.group import ShareGroup
 from eosin.coordinator.steps import InSteps
@@ -18,7 +18,6 @@ from eosin.model.cluster import Topic
 from eosin.model.features import SHARE_VERSION
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext
-from eosin.network.many_items import made_for_each, once, weight_of, written
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.share_group_describe import (
@@ -41,30 +40,19 @@ ITEMS_PER_MEMBER: Final = 4
 async def handle(
     request: ShareGroupDescribeRequest, context: RequestContext, services: Services
 ) -> Message | EncodedBody:
-    may = context.session.may
-    is_served = services.cluster.features.level(SHARE_VERSION) > 0
-    names = await once(request.group_ids) if is_served else request.group_ids
-    made: list[DescribedGroup] = []
-
-    def refused(group_id: str, error: ErrorCode, text: str | None) -> InSteps[DescribedGroup]:
-        yield
-        if not may(Operation.DESCRIBE, ResourceType.GROUP, group_id):
-            return _refusal(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
-        if is_served:
-            return (yield from _described(group_id, request.include_authorized_operations, context, services))
-        return _refusal(group_id, error, text)
-
-    def work() -> Iterator[None]:
-        for steps in refused_groups(names, GroupProtocol.SHARE, refused):
-            made.append((yield from steps))
-
-    size = weight_of(names)
-    if is_served:  # a long name costs a look-up of milliseconds
-        size += sum(await made_for_each((_size(name, services) for name in names), size, context, services))
-    await made_for_each(work(), size, context, services)
-    responses = [ShareGroupDescribeResponse(groups=tuple(made))]
-    made.clear()
-    return await written(ApiKey.SHARE_GROUP_DESCRIBE, responses.pop(), size, context)
+    tells_operations = request.include_authorized_operations
+    return await describe_each(
+        request.group_ids,
+        context,
+        services,
+        key=ApiKey.SHARE_GROUP_DESCRIBE,
+        feature=SHARE_VERSION,
+        protocol=GroupProtocol.SHARE,
+        size_of=lambda group_id: _size(group_id, services),
+        described=lambda group_id: _described(group_id, tells_operations, context, services),
+        refusal=_refusal,
+        response=lambda groups: ShareGroupDescribeResponse(groups=groups),
+    )
 
 
 def _size(group_id: str, services: Services) -> int:
