@@ -93,7 +93,7 @@ class ShareGroups:
         self._config = config
         self._topics = topics
         self._held: dict[str, _HeldShareGroup] = {}
-        self._hashes = TopicHashes()
+        self._hashes = TopicHashes(topics.partition_racks)
         self._timers = MemberTimers(session_clock, self._fired)
         self._computations = TargetComputations(clock=clock, keep=self._target_computed)
         self.observer: ShareGroupObserver | None = None
