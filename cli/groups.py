@@ -6,6 +6,7 @@ Always true: a group is put elsewhere or deleted only while it has no members, a
 
 import sys
 from argparse import ArgumentTypeError, Namespace
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -20,6 +21,7 @@ from eosin.client.errors import BrokerError
 from eosin.client.groups import (
     CLASSIC,
     CONSUMER,
+    SHARE,
     GroupAdmin,
     GroupDescription,
     GroupMember,
@@ -27,6 +29,7 @@ from eosin.client.groups import (
     subscription_of,
 )
 from eosin.client.offsets import EARLIEST, LATEST, list_offsets
+from eosin.client.share_groups import share_positions
 from eosin.protocol.names import IsolationLevel, TopicPartition
 from eosin.runtime.clock import SystemClock
 
@@ -73,6 +76,18 @@ _CONSUMER_MEMBERS: Final = {
 """Of a consumer group (KIP-848); `MOVES` has what is to be revoked and what is still to come."""
 _CONSUMING: Final = frozenset({"", CLASSIC, CONSUMER})
 """The types of groups that commit offsets; brokers before 3.8 tell none."""
+_SHARE_MEMBERS: Final = {
+    name: title for name, title in _CONSUMER_MEMBERS.items() if name not in ("instance_id", "protocol", "moves")
+}
+_SHARED: Final = {
+    "topic": "TOPIC",
+    "partition": "PARTITION",
+    "start_offset": "START",
+    "high_watermark": "HIGH WATERMARK",
+    "lag": "LAG",
+    "members": "MEMBERS",
+}
+"""Of a share group (KIP-932): START is the first record that is not done with."""
 _RESET: Final = {"topic": "TOPIC", "partition": "PARTITION", "before": "BEFORE", "after": "AFTER"}
 _FORGOTTEN: Final = {"topic": "TOPIC", "partition": "PARTITION", "before": "BEFORE"}
 
@@ -122,7 +137,8 @@ def parser() -> Parser:
         "describe",
         help="how far groups have read",
         description="Show where groups are in each partition, and how much they have not read: LAG counts offsets,"
-        " RECORD LAG the records that a read_committed reader will be given. Without a name: all groups, in one table."
+        " RECORD LAG the records that a read_committed reader will be given. Without a name: all groups that commit"
+        " offsets, in one table. Of a share group (KIP-932), START is the first record that is not done with."
         " Members of a consumer group (KIP-848) have an epoch, a subscription, and MOVES: -PARTITION is to be revoked,"
         " +PARTITION is still to come.",
         examples=["eosin groups describe", "eosin groups describe readers --members"],
@@ -261,6 +277,9 @@ async def _describe(client: Client, options: Namespace) -> Sequence[str]:
     for name in dict.fromkeys(names):
         try:
             group = await admin.describe(name)
+            if group.type == SHARE:
+                lines += await _describe_shared(client, group, options)
+                continue
             committed = await admin.offsets(name)
             positions = await _positions(client, group, committed)
         except BrokerError as error:
@@ -289,10 +308,41 @@ async def _describe(client: Client, options: Namespace) -> Sequence[str]:
     return lines
 
 
+async def _describe_shared(client: Client, group: GroupDescription, options: Namespace) -> Sequence[str]:
+    """A share group: where it is, and who reads. Several members may read a partition."""
+    positions = await share_positions(client, group.group_id)
+    readers = Counter(partition for member in group.members for partition in member.partitions)
+    everything = sorted({*positions, *readers})
+    ends = await list_offsets(client, dict.fromkeys(await _still_there(client, everything), LATEST))
+    rows: list[dict[str, Any]] = []
+    for each in everything:
+        found = positions.get(each)
+        rows.append(
+            {
+                "topic": each.topic,
+                "partition": each.partition,
+                "start_offset": None if found is None or found.start_offset < 0 else found.start_offset,
+                "high_watermark": ends.get(each),
+                "lag": None if found is None or found.lag < 0 else found.lag,
+                "members": readers[each],
+            }
+        )
+    members = [_member(each) for each in group.members]
+    if options.json:
+        about = {"group": group.group_id, "state": group.state, "type": group.type, "coordinator": group.coordinator}
+        about |= {"assignor": group.assignor, "epoch": group.epoch, "assignment_epoch": group.assignment_epoch}
+        return shown([{**about, "members": members, "partitions": rows}], {}, options)
+    count = len(group.members)
+    who = "1 member" if count == 1 else f"{count} members" if count else "no members: it stays until it is deleted"
+    lag = sum(each["lag"] or 0 for each in rows)
+    heading = f"{group.group_id}: share group, {group.state}, {who}; {lag:,} records not done with{_epochs(group)}"
+    return [heading, *(shown(members, _SHARE_MEMBERS, options) if options.members else shown(rows, _SHARED, options))]
+
+
 async def _reset(client: Client, options: Namespace) -> Sequence[str]:
     admin = GroupAdmin(client)
     group = await admin.describe(options.group)
-    _require_idle(group)
+    _require_idle(group, commits=True)
     committed = await admin.offsets(options.group)
     if options.from_file:
         await named_partitions(client, [(each.topic, (each.partition,)) for each in options.from_file])
@@ -369,7 +419,9 @@ async def _absent(admin: GroupAdmin, name: str) -> NotThere:
     return NotThere(f"group {name!r} is a {kind} group: kafka-{kind}-groups.sh describes it")
 
 
-def _require_idle(group: GroupDescription) -> None:
+def _require_idle(group: GroupDescription, *, commits: bool = False) -> None:
+    if commits and group.type == SHARE:
+        raise NotThere(f"group {group.group_id!r} is a share group: kafka-share-groups.sh puts it elsewhere")
     if group.members:
         count = len(group.members)
         what = "1 member" if count == 1 else f"{count} members"

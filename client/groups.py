@@ -11,11 +11,12 @@ from typing import Final
 
 from eosin.client.client import Client, CoordinatorType
 from eosin.client.errors import check
+from eosin.client.share_groups import described_share_group
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.internal import decode_value
-from eosin.protocol.schemas import consumer_group_describe
+from eosin.protocol.schemas import consumer_group_describe, share_group_describe
 from eosin.protocol.schemas.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from eosin.protocol.schemas.describe_groups import (
     DescribedGroup,
@@ -54,6 +55,9 @@ _BY_NAME: Final = 9
 CONSUMER: Final = "consumer"
 """The type of a group by the protocol of KIP-848, and the protocol type of groups of consumers of either."""
 CLASSIC: Final = "classic"
+SHARE: Final = "share"
+"""The type of a share group (KIP-932)."""
+_NOT_THIS_KIND: Final = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION)
 _CONSUMER_MEMBER: Final = 1
 _NO_OFFSET: Final = -1
 
@@ -92,7 +96,8 @@ class GroupMember:
     regex: str = ""
     """The regular expression that it is subscribed to; empty for none."""
     protocol: str = CLASSIC
-    """`consumer`, or `classic` for a member that joined by JoinGroup; empty where the broker is too old to tell."""
+    """`consumer`, `share`, or `classic` for a member that joined by JoinGroup; empty where the broker is too old to
+    tell."""
 
 
 def subscription_of(topics: Iterable[str], regex: str) -> list[str]:
@@ -118,7 +123,7 @@ class GroupDescription:
     assignor: str
     members: tuple[GroupMember, ...]
     epoch: int | None = None
-    """Of a consumer group: grows with each change of its members, subscriptions and topics."""
+    """Of a consumer or share group: grows with each change of its members, subscriptions and topics."""
     assignment_epoch: int | None = None
     """The group epoch that the present target was computed at."""
 
@@ -165,25 +170,44 @@ class GroupAdmin:
             )
             (found,) = response.groups
             if found.error_code == ErrorCode.GROUP_ID_NOT_FOUND or found.group_state == DEAD:
-                return await self._described_consumers(node, group_id)
+                return await self._described_anew(node, group_id)
             check(found.error_code, f"describing group {group_id!r}", found.error_message)
             return _classic(node, found)
 
         return await self._client.retry(attempt)
 
-    async def _described_consumers(self, node: int, group_id: str) -> GroupDescription:
+    async def _described_anew(self, node: int, group_id: str) -> GroupDescription:
+        """The group where it is one of KIP-848 or KIP-932."""
+        group = await self._described_consumers(node, group_id)
+        if group is not None:
+            return group
+        found = await described_share_group(self._client, node, group_id)
+        if found is None or found.error_code in _NOT_THIS_KIND:
+            return GroupDescription(group_id, node, DEAD, "", "", ())
+        check(found.error_code, f"describing group {group_id!r}", found.error_message)
+        return GroupDescription(
+            group_id,
+            node,
+            found.group_state,
+            SHARE,
+            found.assignor_name,
+            tuple(map(_share_member, found.members)),
+            found.group_epoch,
+            found.assignment_epoch,
+        )
+
+    async def _described_consumers(self, node: int, group_id: str) -> GroupDescription | None:
         """The group where it is one of KIP-848."""
-        nothing = GroupDescription(group_id, node, DEAD, "", "", ())
         key = ApiKey.CONSUMER_GROUP_DESCRIBE
         if (await self._client.peer(node)).versions.served(key) is None:
-            return nothing
+            return None
         request = consumer_group_describe.ConsumerGroupDescribeRequest((group_id,))
         response: consumer_group_describe.ConsumerGroupDescribeResponse = await self._client.request(
             key, request, node=node
         )
         (found,) = response.groups
-        if found.error_code in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION):
-            return nothing
+        if found.error_code in _NOT_THIS_KIND:
+            return None
         check(found.error_code, f"describing group {group_id!r}", found.error_message)
         return GroupDescription(
             group_id,
@@ -303,7 +327,23 @@ def _member(found: consumer_group_describe.Member) -> GroupMember:
     )
 
 
-def _partitions(assignment: consumer_group_describe.Assignment) -> tuple[TopicPartition, ...]:
+def _share_member(found: share_group_describe.Member) -> GroupMember:
+    return GroupMember(
+        found.member_id,
+        None,
+        found.client_id,
+        found.client_host,
+        _partitions(found.assignment),
+        found.rack_id,
+        found.member_epoch,
+        topics=found.subscribed_topic_names,
+        protocol=SHARE,
+    )
+
+
+def _partitions(
+    assignment: consumer_group_describe.Assignment | share_group_describe.Assignment,
+) -> tuple[TopicPartition, ...]:
     return tuple(
         TopicPartition(topic.topic_name, index) for topic in assignment.topic_partitions for index in topic.partitions
     )

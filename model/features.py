@@ -15,6 +15,8 @@ KRAFT_VERSION: Final = "kraft.version"
 TRANSACTION_VERSION: Final = "transaction.version"
 GROUP_VERSION: Final = "group.version"
 """At 1, consumer groups are served (KIP-848)."""
+SHARE_VERSION: Final = "share.version"
+"""At 1, share groups are served (KIP-932)."""
 EOSIN_VERSION: Final = "eosin.version"
 """Tells brokers of Eosin from others; its range holds 0, the level of a feature that nobody has finalized, and goes up
 to `SERVES_READERS` since followers answer consumers (cluster.md 4.20)."""
@@ -29,7 +31,7 @@ SUPPORTED_JOINED: Final[Mapping[str, LevelRange]] = {
     TRANSACTION_VERSION: (0, 2),
     "eligible.leader.replicas.version": (0, 1),
     GROUP_VERSION: (0, 0),
-    "share.version": (0, 0),
+    SHARE_VERSION: (0, 0),
     "streams.version": (0, 0),
     EOSIN_VERSION: (0, SERVES_READERS),
 }
@@ -38,7 +40,7 @@ kinds of groups that Eosin does not coordinate refuses it."""
 
 SUPPORTED_ALONE: Final[Mapping[str, LevelRange]] = {
     GROUP_VERSION: (0, 1),
-    "share.version": (0, 0),
+    SHARE_VERSION: (0, 1),
     "streams.version": (0, 0),
     TRANSACTION_VERSION: SUPPORTED_JOINED[TRANSACTION_VERSION],
 }
@@ -49,7 +51,7 @@ NO_LEVELS: Final[Mapping[str, int]] = {}
 LEVELS_OF_NEW_DIRECTORIES: Final[Mapping[str, int]] = {GROUP_VERSION: 1}
 """Levels that a broker alone begins with. An older directory keeps its own until they are raised."""
 
-CHANGED_WHILE_RUNNING: Final = frozenset({GROUP_VERSION})
+CHANGED_WHILE_RUNNING: Final = frozenset({GROUP_VERSION, SHARE_VERSION})
 """Features of a broker alone whose level stands in its metadata, and changes with UpdateFeatures."""
 
 LEVEL_SETTINGS: Final[Mapping[str, str]] = {TRANSACTION_VERSION: "eosin.transaction.version"}

@@ -19,9 +19,11 @@ from eosin.broker.partitions import LedLogs, Partitions
 from eosin.broker.security.group_shares import group_shares_of
 from eosin.broker.services import Services
 from eosin.broker.transactions.verification import TransactionVerification
-from eosin.cluster.metadata.group_configs import GroupConfigs
+from eosin.cluster.metadata.group_configs import consumer_configs, share_configs
 from eosin.cluster.metadata.responses import MetadataResponses
 from eosin.coordinator.groups.coordinator import GroupCoordinator
+from eosin.coordinator.groups.share.ports import NO_SHARE_STATES, ShareSurroundings
+from eosin.coordinator.share_state.ports import ShareStateStore
 from eosin.coordinator.transactions.coordinator import TransactionCoordinator
 from eosin.model.cluster import ClusterListener, Topic
 from eosin.model.features import TRANSACTION_VERSION
@@ -184,6 +186,8 @@ class Outside(NamedTuple):
     wire_clock: Clock
     """Requests and connections wait on it."""
     hooks: RequestHooks | None = None
+    share_states: ShareStateStore = NO_SHARE_STATES.states
+    """The states of share partitions."""
     markers: "Callable[[MarkerTargets], MarkerTargets] | None" = None
     """Stands between the transaction coordinator and the leaders of partitions."""
     watchers: Watchers = Watchers()
@@ -241,7 +245,8 @@ def assemble(part: ClusterPart, outside: Outside) -> Parts:
         session_clock=outside.session_clock,
         wire_clock=wire_clock,
         topics=cluster,
-        consumer_config_of=GroupConfigs(cluster, config).of,
+        consumer_config_of=consumer_configs(cluster, config).of,
+        share=ShareSurroundings(outside.share_states, share_configs(cluster, config).of),
     )
     markers.bind(groups)
     acls = cluster.acl_entries(clock) if config.has_authorizer else None

@@ -23,9 +23,9 @@ from eosin.settings.quorum import (
     inter_broker_listener,
     quorum_voters,
 )
-from eosin.settings.sasl import SaslSettings
 from eosin.settings.security import resolved
 from eosin.settings.settings import INT_MAX, LONG_MAX, Setting, SettingKind, setting, settings_of, value_text
+from eosin.settings.share_groups import ShareGroupSettings
 from eosin.settings.topics import CODECS, defaults_from
 from eosin.storage.log.config import DAY_MS, LogConfig
 
@@ -43,7 +43,7 @@ LIST: Final = SettingKind.LIST
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerConfig(SaslSettings):
+class BrokerConfig(ShareGroupSettings):
     """All settings, typed. `sources.load_config` builds one from texts; fields may also be given directly."""
 
     # Who and where

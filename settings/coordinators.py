@@ -1,7 +1,7 @@
 """Build the settings of other rooms: these declare the fields that they need, and know nothing of the broker's
 config."""
 
-from eosin.coordinator.groups.rules.config import ConsumerGroupConfig, GroupConfig, MigrationPolicy
+from eosin.coordinator.groups.rules.config import ConsumerGroupConfig, GroupConfig, MigrationPolicy, ShareGroupConfig
 from eosin.coordinator.transactions.rules.config import TransactionConfig
 from eosin.settings.broker import BrokerConfig
 from eosin.storage.compaction.cleaner import CleanerConfig
@@ -48,6 +48,7 @@ def group_config(config: BrokerConfig) -> GroupConfig:
         eosin_group_max_groups=config.eosin_group_max_groups,
         eosin_group_member_metadata_max_bytes=config.eosin_group_member_metadata_max_bytes,
         consumer=consumer_group_config(config),
+        share=share_group_config(config),
     )
 
 
@@ -62,6 +63,20 @@ def consumer_group_config(config: BrokerConfig) -> ConsumerGroupConfig:
         migration_policy=MigrationPolicy(config.group_consumer_migration_policy),
         classic_max_size=config.group_max_size,
         regex_refresh_interval_ms=config.group_consumer_regex_refresh_interval_ms,
+    )
+
+
+def share_group_config(config: BrokerConfig) -> ShareGroupConfig:
+    """The settings of share groups that have none of their own."""
+    return ShareGroupConfig(
+        session_timeout_ms=config.group_share_session_timeout_ms,
+        heartbeat_interval_ms=config.group_share_heartbeat_interval_ms,
+        assignment_interval_ms=config.group_share_assignment_interval_ms,
+        max_size=config.group_share_max_size,
+        initialize_retry_interval_ms=config.group_share_initialize_retry_interval_ms,
+        record_lock_duration_ms=config.group_share_record_lock_duration_ms,
+        delivery_count_limit=config.group_share_delivery_count_limit,
+        partition_max_record_locks=config.group_share_partition_max_record_locks,
     )
 
 

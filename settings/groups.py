@@ -1,16 +1,21 @@
 """The settings of single groups (config resource GROUP): their names, types and ranges (consumer-groups.md 13).
 
 Always true: a value that was accepted lies within the range that the broker's own settings allow for it; one whose
-range was narrowed since counts as the nearest end of it. Settings of share and streams groups are kept, with Kafka's
-default ranges, and have no effect.
+range was narrowed since counts as the nearest end of it. Settings of streams groups, and of dead letters, are kept,
+with Kafka's default ranges, and have no effect.
 """
 
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from eosin.coordinator.groups.rules.config import ConsumerGroupConfig
+from eosin.coordinator.groups.rules.config import (
+    LATEST,
+    READ_UNCOMMITTED,
+    ConsumerGroupConfig,
+    ShareGroupConfig,
+)
 from eosin.settings.broker import BrokerConfig
 from eosin.settings.settings import Setting, SettingError, SettingKind, Synonym
 
@@ -18,20 +23,60 @@ _INT: Final = SettingKind.INT
 SESSION_TIMEOUT: Final = "consumer.session.timeout.ms"
 HEARTBEAT_INTERVAL: Final = "consumer.heartbeat.interval.ms"
 ASSIGNMENT_INTERVAL: Final = "consumer.assignment.interval.ms"
-_FIELDS: Final[Mapping[str, str]] = MappingProxyType(
+SHARE_SESSION_TIMEOUT: Final = "share.session.timeout.ms"
+SHARE_HEARTBEAT_INTERVAL: Final = "share.heartbeat.interval.ms"
+AUTO_OFFSET_RESET: Final = "share.auto.offset.reset"
+_RESETS: Final = (LATEST, "earliest")
+_BY_DURATION: Final = "by_duration:P"
+RANGES: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
     {
-        SESSION_TIMEOUT: "session_timeout_ms",
-        HEARTBEAT_INTERVAL: "heartbeat_interval_ms",
-        ASSIGNMENT_INTERVAL: "assignment_interval_ms",
+        "consumer.session.timeout.ms": (
+            "group.consumer.min.session.timeout.ms",
+            "group.consumer.max.session.timeout.ms",
+        ),
+        "consumer.heartbeat.interval.ms": (
+            "group.consumer.min.heartbeat.interval.ms",
+            "group.consumer.max.heartbeat.interval.ms",
+        ),
+        "consumer.assignment.interval.ms": (
+            "group.consumer.min.assignment.interval.ms",
+            "group.consumer.max.assignment.interval.ms",
+        ),
+        "share.session.timeout.ms": ("group.share.min.session.timeout.ms", "group.share.max.session.timeout.ms"),
+        "share.heartbeat.interval.ms": (
+            "group.share.min.heartbeat.interval.ms",
+            "group.share.max.heartbeat.interval.ms",
+        ),
+        "share.assignment.interval.ms": (
+            "group.share.min.assignment.interval.ms",
+            "group.share.max.assignment.interval.ms",
+        ),
+        "share.record.lock.duration.ms": (
+            "group.share.min.record.lock.duration.ms",
+            "group.share.max.record.lock.duration.ms",
+        ),
+        "share.delivery.count.limit": ("group.share.min.delivery.count.limit", "group.share.max.delivery.count.limit"),
+        "share.partition.max.record.locks": (
+            "group.share.min.partition.max.record.locks",
+            "group.share.max.partition.max.record.locks",
+        ),
     }
 )
-"""The settings of consumer groups, each with its field of `ConsumerGroupConfig`."""
-AUTO_OFFSET_RESET: Final = "share.auto.offset.reset"
-_RESETS: Final = ("latest", "earliest")
-_BY_DURATION: Final = "by_duration:P"
+"""The settings of groups whose range is that of two settings of the broker."""
+_OF_CONSUMER: Final = tuple(name for name in RANGES if name.startswith("consumer."))
+_OF_SHARE: Final = tuple(name for name in RANGES if name.startswith("share."))
+_OF_SHARE_ALONE: Final = (AUTO_OFFSET_RESET, "share.isolation.level", "share.renew.acknowledge.enable")
+"""Settings of share groups that the broker has none for."""
+SESSIONS: Final = ((SESSION_TIMEOUT, HEARTBEAT_INTERVAL), (SHARE_SESSION_TIMEOUT, SHARE_HEARTBEAT_INTERVAL))
+"""Of each kind, the settings that must fit together."""
 
 
-def _consumer(name: str, default: int, doc: str) -> Setting:
+def _field(name: str) -> str:
+    """The field of `ConsumerGroupConfig` or `ShareGroupConfig` that a setting fills."""
+    return name.partition(".")[2].replace(".", "_")
+
+
+def _ranged(name: str, default: int, doc: str) -> Setting:
     return Setting(name=name, kind=_INT, default=default, doc=doc, synonyms=(Synonym(name=f"group.{name}"),))
 
 
@@ -48,7 +93,7 @@ def _kept(
         name=name,
         kind=kind,
         default=default,
-        doc="A setting of share or streams groups, which has no effect here.",
+        doc="A setting of streams groups or of dead letters, which has no effect here.",
         at_least=at_least,
         at_most=at_most,
         choices=choices,
@@ -56,23 +101,34 @@ def _kept(
 
 
 _ALL: Final = (
-    _consumer(SESSION_TIMEOUT, 45_000, "A member that sends nothing for so long is out."),
-    _consumer(HEARTBEAT_INTERVAL, 5000, "How often members send a heartbeat."),
-    _consumer(ASSIGNMENT_INTERVAL, 1000, "The group gets another target after so long at the earliest."),
-    _kept("share.session.timeout.ms", _INT, 45_000, at_least=45_000, at_most=60_000),
-    _kept("share.heartbeat.interval.ms", _INT, 5000, at_least=5000, at_most=15_000),
-    _kept("share.assignment.interval.ms", _INT, 1000, at_least=0, at_most=15_000),
-    _kept("share.record.lock.duration.ms", _INT, 30_000, at_least=15_000, at_most=60_000),
-    _kept("share.delivery.count.limit", _INT, 5, at_least=2, at_most=10),
-    _kept("share.partition.max.record.locks", _INT, 2000, at_least=100, at_most=4000),
-    _kept(AUTO_OFFSET_RESET, SettingKind.STRING, "latest"),
-    _kept(
-        "share.isolation.level",
-        SettingKind.STRING,
-        "read_uncommitted",
-        choices=("read_uncommitted", "read_committed"),
+    _ranged(SESSION_TIMEOUT, 45_000, "A member that sends nothing for so long is out."),
+    _ranged(HEARTBEAT_INTERVAL, 5000, "How often members send a heartbeat."),
+    _ranged(ASSIGNMENT_INTERVAL, 1000, "The group gets another target after so long at the earliest."),
+    _ranged(SHARE_SESSION_TIMEOUT, 45_000, "A member that sends nothing for so long is out."),
+    _ranged(SHARE_HEARTBEAT_INTERVAL, 5000, "How often members send a heartbeat."),
+    _ranged("share.assignment.interval.ms", 1000, "The group gets another target after so long at the earliest."),
+    _ranged("share.record.lock.duration.ms", 30_000, "A record that is not acknowledged is given away after so long."),
+    _ranged("share.delivery.count.limit", 5, "A record is given to members so many times at most."),
+    _ranged("share.partition.max.record.locks", 2000, "Records of one partition that are on their way at most."),
+    Setting(
+        name=AUTO_OFFSET_RESET,
+        kind=SettingKind.STRING,
+        default=LATEST,
+        doc="Where a group begins to read a partition: latest, earliest, or by_duration: and an ISO 8601 duration.",
     ),
-    _kept("share.renew.acknowledge.enable", SettingKind.BOOLEAN, True),
+    Setting(
+        name="share.isolation.level",
+        kind=SettingKind.STRING,
+        default=READ_UNCOMMITTED,
+        doc="Whether members get records of open and aborted transactions.",
+        choices=(READ_UNCOMMITTED, "read_committed"),
+    ),
+    Setting(
+        name="share.renew.acknowledge.enable",
+        kind=SettingKind.BOOLEAN,
+        default=True,
+        doc="Whether members may renew the locks of their records (KIP-1222).",
+    ),
     _kept("errors.deadletterqueue.topic.name", SettingKind.STRING, ""),
     _kept("errors.deadletterqueue.copy.record.enable", SettingKind.BOOLEAN, False),
     _kept("streams.session.timeout.ms", _INT, 45_000, at_least=45_000, at_most=60_000),
@@ -85,31 +141,22 @@ _ALL: Final = (
 )
 GROUP_CONFIGS: Final[Mapping[str, Setting]] = MappingProxyType({each.name: each for each in _ALL})
 """Every setting of a group that Kafka 4.4 describes, by name."""
-KEPT: Final = frozenset(GROUP_CONFIGS) - frozenset(_FIELDS)
+KEPT: Final = frozenset(GROUP_CONFIGS) - frozenset(RANGES) - frozenset(_OF_SHARE_ALONE)
 """The settings without effect."""
 
 
 def range_of(name: str, config: BrokerConfig) -> tuple[int, int]:
-    """The lowest and the highest value that the broker's settings allow for a setting of consumer groups."""
-    match name:
-        case "consumer.session.timeout.ms":
-            return config.group_consumer_min_session_timeout_ms, config.group_consumer_max_session_timeout_ms
-        case "consumer.heartbeat.interval.ms":
-            return config.group_consumer_min_heartbeat_interval_ms, config.group_consumer_max_heartbeat_interval_ms
-        case _:
-            assert name == ASSIGNMENT_INTERVAL, name
-            return config.group_consumer_min_assignment_interval_ms, config.group_consumer_max_assignment_interval_ms
+    """The lowest and the highest value that the broker's settings allow for a setting of a group."""
+    lowest, highest = RANGES[name]
+    return config.value(lowest), config.value(highest)
 
 
 def check_ranges(config: BrokerConfig) -> None:
-    """Raises `SettingError` if no value at all lies within the range for a setting of consumer groups."""
-    for name in _FIELDS:
+    """Raises `SettingError` if no value at all lies within the range for a setting of groups."""
+    for name, (from_, to) in RANGES.items():
         lowest, highest = range_of(name, config)
         if lowest > highest:
-            rest = name.removeprefix("consumer.")
-            raise SettingError(
-                f"group.consumer.min.{rest} ({lowest}) must not be above group.consumer.max.{rest} ({highest})"
-            )
+            raise SettingError(f"{from_} ({lowest}) must not be above {to} ({highest})")
 
 
 def check_group_config(name: str, text: str, config: BrokerConfig) -> None:
@@ -117,7 +164,7 @@ def check_group_config(name: str, text: str, config: BrokerConfig) -> None:
     setting = GROUP_CONFIGS.get(name)
     if setting is None:
         raise SettingError(f"Unknown group setting: {name}")
-    if name in _FIELDS:
+    if name in RANGES:
         lowest, highest = range_of(name, config)
         setting = replace(setting, at_least=lowest, at_most=highest)
     value = setting.parse(text)
@@ -125,11 +172,12 @@ def check_group_config(name: str, text: str, config: BrokerConfig) -> None:
         raise SettingError(f"{name} must be {', '.join(_RESETS)} or by_duration: with a duration, not {text!r}")
 
 
-def check_together(of_group: ConsumerGroupConfig) -> None:
-    """Raises `SettingError` if members could not keep their places: heartbeats must come within the session."""
+def check_together(of_group: ConsumerGroupConfig | ShareGroupConfig, session: str, heartbeat: str) -> None:
+    """Raises `SettingError` if members could not keep their places: heartbeats must come within the session. The names
+    are those of the two settings."""
     if of_group.session_timeout_ms <= of_group.heartbeat_interval_ms:
         raise SettingError(
-            f"{SESSION_TIMEOUT}, {of_group.session_timeout_ms}, must be greater than {HEARTBEAT_INTERVAL},"
+            f"{session}, {of_group.session_timeout_ms}, must be greater than {heartbeat},"
             f" {of_group.heartbeat_interval_ms}"
         )
 
@@ -137,20 +185,38 @@ def check_together(of_group: ConsumerGroupConfig) -> None:
 def consumer_config(
     own: Mapping[str, str], of_all: ConsumerGroupConfig, config: BrokerConfig
 ) -> tuple[ConsumerGroupConfig, list[str]]:
-    """The settings of a group with these of its `own`, which were accepted once, over those of all groups; with one
-    sentence about each that counts otherwise now."""
+    """The settings of a consumer group with these of its `own`, which were accepted once, over those of all groups;
+    with one sentence about each that counts otherwise now."""
+    return _over(own, of_all, _OF_CONSUMER, config)
+
+
+def share_config(
+    own: Mapping[str, str], of_all: ShareGroupConfig, config: BrokerConfig
+) -> tuple[ShareGroupConfig, list[str]]:
+    """The same of a share group."""
+    return _over(own, of_all, (*_OF_SHARE, *_OF_SHARE_ALONE), config)
+
+
+_Config = TypeVar("_Config", ConsumerGroupConfig, ShareGroupConfig)
+
+
+def _over(
+    own: Mapping[str, str], of_all: _Config, names: tuple[str, ...], config: BrokerConfig
+) -> tuple[_Config, list[str]]:
     values: dict[str, Any] = {}
     complaints = []
-    for name, field in _FIELDS.items():
+    for name in names:
         if name not in own:
             continue
         try:
-            value: int = GROUP_CONFIGS[name].parse(own[name])
+            value: Any = GROUP_CONFIGS[name].parse(own[name])
         except SettingError as error:
             complaints.append(f"{error}; it is ignored")
             continue
-        lowest, highest = range_of(name, config)
-        values[field] = min(max(value, lowest), highest)
-        if values[field] != value:
-            complaints.append(f"{name} is {value}, and counts as {values[field]}: {lowest} to {highest} are allowed")
+        if name in RANGES:
+            given, (lowest, highest) = value, range_of(name, config)
+            value = min(max(value, lowest), highest)
+            if given != value:
+                complaints.append(f"{name} is {given}, and counts as {value}: {lowest} to {highest} are allowed")
+        values[_field(name)] = value
     return replace(of_all, **values), complaints

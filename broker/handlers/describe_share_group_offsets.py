@@ -1,28 +1,131 @@
-"""DescribeShareGroupOffsets (key 90), versions 0-1: where share groups (KIP-932) begin to read.
+"""DescribeShareGroupOffsets (key 90), versions 0-1: where share groups (KIP-932) are in their partitions.
 
-Announced and refused, each group by itself in the order asked: see `eosin.broker.unserved_groups`.
+v1 tells the lag (KIP-1226): how many offsets are before the high watermark, and not done with; -1 if it is not known,
+and for partitions that another broker leads. Topics that are null are all of which the group has a state, as far as the
+client may describe them; of a group that is not there that is none, and a partition that is named is at -1. A partition
+that does not exist is 3. While `share.version` is at level 0 each group is refused (`eosin.broker.unserved_groups`).
 """
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 from eosin.broker.services import Services
 from eosin.broker.unserved_groups import GroupProtocol, refused_groups
+from eosin.coordinator.share_state.state import UNKNOWN_COUNT, UNKNOWN_OFFSET, SharePartition, ShareStateSummary
+from eosin.model.features import SHARE_VERSION
+from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext
-from eosin.network.many_items import made_for_each
+from eosin.network.many_items import connection_held, made_for_each
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
+from eosin.protocol.names import ZERO_UUID, TopicPartition
 from eosin.protocol.schemas.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
     DescribeShareGroupOffsetsResponse,
     DescribeShareGroupOffsetsResponseGroup,
+    DescribeShareGroupOffsetsResponsePartition,
+    DescribeShareGroupOffsetsResponseTopic,
 )
-from eosin.security.access import open_to_all
+from eosin.runtime.turns import next_turn
+from eosin.security.access import Access, on_each
+
+AT_ONCE: Final = 100
+"""Summaries that are waited for at a time."""
+_NOTHING_KNOWN: Final = -1
 
 
 async def handle(
     request: DescribeShareGroupOffsetsRequest, context: RequestContext, services: Services
 ) -> DescribeShareGroupOffsetsResponse:
-    names = [group.group_id for group in request.groups]
-    groups = refused_groups(names, GroupProtocol.SHARE, _refused)
-    return DescribeShareGroupOffsetsResponse(groups=tuple(await made_for_each(groups, len(names), context, services)))
+    if not services.cluster.features.level(SHARE_VERSION):
+        names = [group.group_id for group in request.groups]
+        groups = refused_groups(names, GroupProtocol.SHARE, _refused)
+        return DescribeShareGroupOffsetsResponse(
+            groups=tuple(await made_for_each(groups, len(names), context, services))
+        )
+    with connection_held(context):
+        described = [await _described(group, context, services) for group in request.groups]
+    return DescribeShareGroupOffsetsResponse(groups=tuple(described))
+
+
+async def _described(
+    asked: DescribeShareGroupOffsetsRequestGroup, context: RequestContext, services: Services
+) -> DescribeShareGroupOffsetsResponseGroup:
+    group_id = asked.group_id
+    if not context.session.may(Operation.DESCRIBE, ResourceType.GROUP, group_id):
+        return _refused(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    topics: list[DescribeShareGroupOffsetsResponseTopic] = []
+    if asked.topics is None:
+        group = services.groups.share.describe(group_id)
+        if isinstance(group, ErrorCode) and group is not ErrorCode.GROUP_ID_NOT_FOUND:
+            return _refused(group_id, group)
+        known = {} if isinstance(group, ErrorCode) else group.states.initialized
+        for topic in known.values():
+            if context.session.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.name, quiet=True):
+                topics.append(await _topic(group_id, topic.name, sorted(topic.partitions), services))
+        return DescribeShareGroupOffsetsResponseGroup(group_id, tuple(topics))
+    for each in asked.topics:
+        if context.session.may(Operation.DESCRIBE, ResourceType.TOPIC, each.topic_name):
+            topics.append(await _topic(group_id, each.topic_name, each.partitions, services))
+        else:
+            topics.append(_failed(each.topic_name, each.partitions, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+    return DescribeShareGroupOffsetsResponseGroup(group_id, tuple(topics))
+
+
+async def _topic(
+    group_id: str, name: str, partitions: Sequence[int], services: Services
+) -> DescribeShareGroupOffsetsResponseTopic:
+    topic = services.cluster.topics.get(name)
+    if topic is None:
+        return _failed(name, partitions, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    made: list[DescribeShareGroupOffsetsResponsePartition] = []
+    for first in range(0, len(partitions), AT_ONCE):
+        await next_turn()
+        some = partitions[first : first + AT_ONCE]
+        places = [SharePartition(group_id, topic.topic_id, each) for each in some]
+        found = await asyncio.gather(*(_summary(each, topic.partitions, services) for each in places))
+        made += [_partition(name, each, summary, services) for each, summary in zip(some, found, strict=True)]
+    return DescribeShareGroupOffsetsResponseTopic(name, topic.topic_id, tuple(made))
+
+
+async def _summary(partition: SharePartition, count: int, services: Services) -> ShareStateSummary | ErrorCode:
+    if not 0 <= partition.partition < count:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return await services.groups.share.summary(partition)
+
+
+def _partition(
+    topic: str, number: int, summary: ShareStateSummary | ErrorCode, services: Services
+) -> DescribeShareGroupOffsetsResponsePartition:
+    if isinstance(summary, ErrorCode):
+        return _failed_partition(number, summary)
+    return DescribeShareGroupOffsetsResponsePartition(
+        number,
+        start_offset=summary.start_offset,
+        leader_epoch=max(0, summary.leader_epoch),
+        lag=_lag(TopicPartition(topic, number), summary, services),
+    )
+
+
+def _lag(partition: TopicPartition, summary: ShareStateSummary, services: Services) -> int:
+    log = services.partitions.get(partition)
+    start, done = summary.start_offset, summary.delivery_complete_count
+    if start == UNKNOWN_OFFSET or done == UNKNOWN_COUNT or isinstance(log, ErrorCode):
+        return _NOTHING_KNOWN
+    return max(0, log.high_watermark - start - done)
+
+
+def _failed(name: str, partitions: Iterable[int], error: ErrorCode) -> DescribeShareGroupOffsetsResponseTopic:
+    failed = tuple(_failed_partition(each, error) for each in partitions)
+    return DescribeShareGroupOffsetsResponseTopic(name, ZERO_UUID, failed)
+
+
+def _failed_partition(number: int, error: ErrorCode) -> DescribeShareGroupOffsetsResponsePartition:
+    return DescribeShareGroupOffsetsResponsePartition(
+        number, start_offset=UNKNOWN_OFFSET, error_code=error, error_message=error.name
+    )
 
 
 def _refused(group_id: str, error: ErrorCode, text: str | None = None) -> DescribeShareGroupOffsetsResponseGroup:
@@ -40,5 +143,5 @@ API = Api(
     versions=range(0, 2),
     handle=handle,
     refuse=refuse,
-    access=open_to_all("it is refused, whoever asks"),
+    access=Access((on_each(Operation.DESCRIBE, ResourceType.GROUP), on_each(Operation.DESCRIBE, ResourceType.TOPIC))),
 )

@@ -1,37 +1,147 @@
 """ShareGroupDescribe (key 77), version 1: the state of share groups (KIP-932).
 
-Announced and refused, each group by itself in the order asked: see `eosin.broker.unserved_groups`. Admin clients ask
-DescribeGroups for such a group then, so classic groups stay describable.
+Each group by itself in the order asked. A group of another kind, or none, is 69; on 35 too, which every group has while
+`share.version` is at level 0 (`eosin.broker.unserved_groups`), admin clients ask DescribeGroups for it. A topic without
+the right to describe it hides its group with 29. A group that is named again and again is described once, as it is when
+its turn comes.
 """
+
+from collections.abc import Iterator
+from typing import Final
 
 from eosin.broker.services import Services
 from eosin.broker.unserved_groups import GroupProtocol, refused_groups
+from eosin.coordinator.groups.consumer.assignors.assignment import Partitions
+from eosin.coordinator.groups.share.rules.group import ShareGroup
+from eosin.coordinator.steps import InSteps
+from eosin.model.cluster import Topic
+from eosin.model.features import SHARE_VERSION
+from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext
-from eosin.network.many_items import made_for_each
+from eosin.network.many_items import made_for_each, once, weight_of, written
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.share_group_describe import (
+    Assignment,
     DescribedGroup,
+    Member,
     ShareGroupDescribeRequest,
     ShareGroupDescribeResponse,
+    TopicPartitions,
 )
-from eosin.security.access import open_to_all
+from eosin.protocol.types import Message
+from eosin.protocol.wire.codec import EncodedBody
+from eosin.security.access import Access, on_each, silently
+from eosin.security.authorized_operations import NOT_ASKED
+
+ITEMS_PER_MEMBER: Final = 4
+"""Of a description: the member, its list of partitions, and its names."""
 
 
 async def handle(
     request: ShareGroupDescribeRequest, context: RequestContext, services: Services
-) -> ShareGroupDescribeResponse:
-    names = request.group_ids
-    groups = refused_groups(names, GroupProtocol.SHARE, _refused)
-    return ShareGroupDescribeResponse(groups=tuple(await made_for_each(groups, len(names), context, services)))
+) -> Message | EncodedBody:
+    may = context.session.may
+    is_served = services.cluster.features.level(SHARE_VERSION) > 0
+    names = await once(request.group_ids) if is_served else request.group_ids
+    made: list[DescribedGroup] = []
+
+    def refused(group_id: str, error: ErrorCode, text: str | None) -> InSteps[DescribedGroup]:
+        yield
+        if not may(Operation.DESCRIBE, ResourceType.GROUP, group_id):
+            return _refusal(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        if is_served:
+            return (yield from _described(group_id, request.include_authorized_operations, context, services))
+        return _refusal(group_id, error, text)
+
+    def work() -> Iterator[None]:
+        for steps in refused_groups(names, GroupProtocol.SHARE, refused):
+            made.append((yield from steps))
+
+    size = weight_of(names)
+    if is_served:  # a long name costs a look-up of milliseconds
+        size += sum(await made_for_each((_size(name, services) for name in names), size, context, services))
+    await made_for_each(work(), size, context, services)
+    responses = [ShareGroupDescribeResponse(groups=tuple(made))]
+    made.clear()
+    return await written(ApiKey.SHARE_GROUP_DESCRIBE, responses.pop(), size, context)
 
 
-def _refused(group_id: str, error: ErrorCode, text: str | None = None) -> DescribedGroup:
-    return DescribedGroup(error_code=error, error_message=text, group_id=group_id)
+def _size(group_id: str, services: Services) -> int:
+    """About how many items the description of a group has."""
+    group = services.groups.share.describe(group_id)
+    if isinstance(group, ErrorCode):
+        return 0
+    return sum(ITEMS_PER_MEMBER + len(member.assigned) for member in group.members.values())
+
+
+def _described(
+    group_id: str, tells_operations: bool, context: RequestContext, services: Services
+) -> InSteps[DescribedGroup]:
+    """Describe a group as it is now, a member in each step."""
+    group = services.groups.share.describe(group_id)
+    if isinstance(group, ErrorCode):
+        text = f"Group {group_id} is not a share group." if group is ErrorCode.GROUP_ID_NOT_FOUND else None
+        return _refusal(group_id, group, text)
+    topics = yield from _topics(group, services)
+    session = context.session
+    for topic in topics.values():
+        yield
+        if not session.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.name, quiet=True):
+            text = "The group has described topic(s) that the client is not authorized to describe."
+            return _refusal(group_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED, text)
+    operations = session.operations(ResourceType.GROUP, group_id) if tells_operations else NOT_ASKED
+    members: list[Member] = []
+    for member in group.members.values():
+        members.append(
+            Member(
+                member_id=member.member_id,
+                rack_id=member.rack_id,
+                member_epoch=member.epoch,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                subscribed_topic_names=member.topics,
+                assignment=_assignment(member.assigned, topics),
+            )
+        )
+        yield
+    return DescribedGroup(
+        group_id=group_id,
+        group_state=group.state.value,
+        group_epoch=group.epoch,
+        assignment_epoch=group.assignment_epoch,
+        assignor_name=services.config.group_share_assignors[0],
+        members=tuple(members),
+        authorized_operations=operations,
+    )
+
+
+def _topics(group: ShareGroup, services: Services) -> InSteps[dict[bytes, Topic]]:
+    """The topics of which members have partitions, by id. Those that are gone are left out."""
+    ids: set[bytes] = set()
+    for member in group.members.values():
+        ids.update(place.topic_id for place in member.assigned)
+        yield
+    found = {topic_id: services.cluster.topic_by_id(topic_id) for topic_id in ids}
+    return {topic_id: topic for topic_id, topic in found.items() if topic is not None}
+
+
+def _assignment(partitions: Partitions, topics: dict[bytes, Topic]) -> Assignment:
+    found: dict[bytes, list[int]] = {}
+    for topic_id, partition in sorted(partitions):
+        if topic_id in topics:
+            found.setdefault(topic_id, []).append(partition)
+    return Assignment(
+        tuple(TopicPartitions(topic_id, topics[topic_id].name, tuple(some)) for topic_id, some in found.items())
+    )
 
 
 def refuse(request: ShareGroupDescribeRequest, context: RequestContext, error: ErrorCode) -> ShareGroupDescribeResponse:
-    return ShareGroupDescribeResponse(groups=tuple(_refused(each, error) for each in request.group_ids))
+    return ShareGroupDescribeResponse(groups=tuple(_refusal(each, error) for each in request.group_ids))
+
+
+def _refusal(group_id: str, error: ErrorCode, text: str | None = None) -> DescribedGroup:
+    return DescribedGroup(error_code=error, error_message=text, group_id=group_id)
 
 
 API = Api(
@@ -39,5 +149,5 @@ API = Api(
     versions=range(1, 2),
     handle=handle,
     refuse=refuse,
-    access=open_to_all("it is refused, whoever asks"),
+    access=Access((on_each(Operation.DESCRIBE, ResourceType.GROUP), silently(Operation.DESCRIBE, ResourceType.TOPIC))),
 )

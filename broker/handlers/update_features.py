@@ -1,15 +1,16 @@
 """UpdateFeatures (key 57), versions 0-2: change the finalized levels of features.
 
 v1 has upgrade_type in place of allow_downgrade and adds validate_only; v2 drops the results: one error is that of all.
-`group.version` changes at once, but not to 0 while a consumer group has members. Of the others, what is in force
-already is done; none changes while the broker runs, so any other level is refused (95), and nothing is changed.
+`group.version` and `share.version` change at once, but not to 0 while a group of their kind has members. Of the
+others, what is in force already is done; none changes while the broker runs, so any other level is refused (95), and
+nothing is changed.
 """
 
 from typing import Final
 
 from eosin.broker.services import Services
 from eosin.model.cluster import Outcome
-from eosin.model.features import CHANGED_WHILE_RUNNING, GROUP_VERSION, LEVEL_SETTINGS, Features
+from eosin.model.features import CHANGED_WHILE_RUNNING, GROUP_VERSION, LEVEL_SETTINGS, SHARE_VERSION, Features
 from eosin.model.resources import Operation
 from eosin.network.api import Api, RequestContext
 from eosin.protocol.errors import ErrorCode
@@ -74,12 +75,15 @@ def _problem(update: FeatureUpdateKey, features: Features) -> str | None:
 
 def _obstacle(update: FeatureUpdateKey, features: Features, services: Services) -> str | None:
     """Returns why groups forbid this level now; None if they do not."""
-    if update.feature != GROUP_VERSION or update.max_version_level >= features.level(GROUP_VERSION):
+    if update.max_version_level >= features.level(update.feature):
         return None
-    held = services.groups.consumer_groups_with_members(MOST_NAMED)
-    if not held:
-        return None
-    return f"Consumer groups have members, as {', '.join(held)}: let them leave, or go on with group.protocol=classic."
+    groups = services.groups
+    if update.feature == GROUP_VERSION and (held := groups.consumer_groups_with_members(MOST_NAMED)):
+        text = "Consumer groups have members, as"
+        return f"{text} {', '.join(held)}: let them leave, or go on with group.protocol=classic."
+    if update.feature == SHARE_VERSION and (held := groups.share.with_members(MOST_NAMED)):
+        return f"Share groups have members, as {', '.join(held)}: let them leave."
+    return None
 
 
 def _refused(request: UpdateFeaturesRequest, outcome: Outcome) -> UpdateFeaturesResponse:

@@ -7,17 +7,12 @@ every other one is read once, at start. Those that Apache Kafka changes and Eosi
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from eosin.coordinator.groups.rules.config import ConsumerGroupConfig, ShareGroupConfig
 from eosin.model.cluster import ConfigChange, ConfigOperation, Outcome
 from eosin.protocol.errors import ErrorCode
 from eosin.settings.broker import BROKER_SETTINGS, BrokerConfig
-from eosin.settings.coordinators import consumer_group_config
-from eosin.settings.groups import (
-    HEARTBEAT_INTERVAL,
-    SESSION_TIMEOUT,
-    check_group_config,
-    check_together,
-    consumer_config,
-)
+from eosin.settings.coordinators import consumer_group_config, share_group_config
+from eosin.settings.groups import SESSIONS, check_group_config, check_together, consumer_config, share_config
 from eosin.settings.kafka_keys import DYNAMIC_UNUSED
 from eosin.settings.security import LISTENER_PREFIX
 from eosin.settings.settings import SettingError, SettingKind
@@ -137,9 +132,13 @@ def check_group_configs(configs: Mapping[str, str], before: Mapping[str, str], c
         for name, text in configs.items():
             if before.get(name) != text:
                 check_group_config(name, text, config)
-        of_group, _ = consumer_config(configs, consumer_group_config(config), config)
-        if any(before.get(name) != configs.get(name) for name in (SESSION_TIMEOUT, HEARTBEAT_INTERVAL)):
-            check_together(of_group)
+        of_kinds: tuple[ConsumerGroupConfig | ShareGroupConfig, ...] = (
+            consumer_config(configs, consumer_group_config(config), config)[0],
+            share_config(configs, share_group_config(config), config)[0],
+        )
+        for of_group, names in zip(of_kinds, SESSIONS, strict=True):
+            if any(before.get(name) != configs.get(name) for name in names):
+                check_together(of_group, *names)
     except SettingError as error:
         return Outcome(ErrorCode.INVALID_CONFIG, str(error))
     return None

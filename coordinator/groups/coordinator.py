@@ -12,7 +12,6 @@ durability, and the transaction coordinator, after which they check again.
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice
 from typing import Any, Final
@@ -40,10 +39,13 @@ from eosin.coordinator.groups.rules.config import ConsumerConfigOf, GroupConfig
 from eosin.coordinator.groups.rules.effects import JoinResult, LeaveResult, SyncResult
 from eosin.coordinator.groups.rules.events import Join, Leave, LeavingMember, Rebalance, Sync
 from eosin.coordinator.groups.rules.group import Group, GroupState, Protocols, protocol_bytes
+from eosin.coordinator.groups.rules.listing import CLASSIC, CONSUMER, SHARE, GroupListing
 from eosin.coordinator.groups.rules.offset_store import CommittedOffset
 from eosin.coordinator.groups.rules.stats import GroupStats
 from eosin.coordinator.groups.rules.write_errors import of_group_record, of_offsets
 from eosin.coordinator.groups.shard import NO_TOPICS, Shard, Shards
+from eosin.coordinator.groups.share.ports import NO_SHARE_STATES, ShareSurroundings
+from eosin.coordinator.groups.share.requests import ShareRequests
 from eosin.coordinator.ports import CoordinatorLogs
 from eosin.coordinator.transactions.ports import TransactionVerifier
 from eosin.protocol.errors import ErrorCode
@@ -59,20 +61,6 @@ MOST_REMOVED: Final = 100
 """Members of a consumer group that one decision removes: some milliseconds, and a batch that every log takes."""
 NO_REQUEST: Final = 0
 """Of an event before anybody waits for its answer."""
-
-CLASSIC: Final = "classic"
-CONSUMER: Final = "consumer"
-"""The kinds of groups that there are, as ListGroups names them."""
-
-
-@dataclass(frozen=True, slots=True)
-class GroupListing:
-    """One group in an overview."""
-
-    group_id: str
-    protocol_type: str
-    state: str
-    group_type: str = CLASSIC
 
 
 class GroupCoordinator:
@@ -92,12 +80,13 @@ class GroupCoordinator:
         wire_clock: Clock | None = None,
         topics: ClusterTopics = NO_TOPICS,
         consumer_config_of: ConsumerConfigOf | None = None,
+        share: ShareSurroundings = NO_SHARE_STATES,
     ) -> None:
         """`observer` is told of every decision (console.md 2.2). `confirms_responses`: others may coordinate the same
         groups, so nobody is told stable offsets before the log has shown that they are the latest (cluster.md
         6.10). Members are waited for on `session_clock`, and requests wait on `wire_clock`; by default both are
         `clock`. Consumer groups subscribe to `topics`; the settings of each are those that
-        `consumer_config_of` tells, by default those of `config`."""
+        `consumer_config_of` tells, by default those of `config`. Share groups have theirs by `share`."""
         self._clock = clock
         self._wire_clock = wire_clock or clock
         self._chance = chance
@@ -111,6 +100,7 @@ class GroupCoordinator:
             confirms=confirms_responses,
             topics=topics,
             consumer_config_of=consumer_config_of,
+            share=share,
         )
         self._expiry: Timer | None = None
         self._loads: dict[asyncio.Task[None], None] = {}
@@ -118,6 +108,7 @@ class GroupCoordinator:
         self.offsets = OffsetRequests(
             shards=self._shards, verifier=verifier, clock=wire_clock or clock, config=config, observer=observer
         )
+        self.share = ShareRequests(shards=self._shards, surroundings=share, clock=wire_clock or clock, config=config)
 
     @property
     def stats(self) -> GroupStats:
@@ -266,6 +257,8 @@ class GroupCoordinator:
             return ErrorCode.INVALID_SESSION_TIMEOUT
         if protocol_bytes(protocols) > config.eosin_group_member_metadata_max_bytes:
             return ErrorCode.INVALID_REQUEST
+        if group_id in shard.share:
+            return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         if group_id in shard.groups or group_id in shard.consumer:
             return ErrorCode.NONE
         if member_id:
@@ -388,6 +381,9 @@ class GroupCoordinator:
         if group_id in shard.consumer:
             going = shard.consumer.is_going(group_id)
             return HeartbeatResult(ErrorCode.COORDINATOR_NOT_AVAILABLE) if going else None
+        if group_id in shard.share:
+            text = f"Group {group_id} is not a consumer group: it is a share group."
+            return HeartbeatResult(ErrorCode.GROUP_ID_NOT_FOUND, text)
         classic = shard.groups.get(group_id)
         if classic is None:
             if request.member_epoch > 0:
@@ -492,6 +488,8 @@ class GroupCoordinator:
             listed = self._listed(wanted)
         if not types or CONSUMER in kinds:
             listed = chain(listed, self._listed_consumer_groups(wanted))
+        if not types or SHARE in kinds:
+            listed = chain(listed, self.share.listed(wanted))
         return self._shards.refusal, listed
 
     def _listed(self, states: Collection[str]) -> Iterator[GroupListing | None]:

@@ -134,7 +134,10 @@ class OffsetRequests:
         api_version: int,
         transactional: bool,
     ) -> ErrorCode:
-        """The check of a commit to what is no classic group: a consumer group, or nothing yet."""
+        """The check of a commit to what is no classic group: a consumer group, a share group, which has no offsets of
+        this kind, or nothing yet."""
+        if group_id in shard.share:
+            return ErrorCode.GROUP_ID_NOT_FOUND
         group = shard.consumer.current(group_id)
         if group is None:
             return self._check_absent(committer, api_version=api_version, transactional=transactional)

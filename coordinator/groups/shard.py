@@ -33,6 +33,10 @@ from eosin.coordinator.groups.rules.events import BecameClassic, DeleteFailed, D
 from eosin.coordinator.groups.rules.expiry import Subscribed, expired_offsets, may_vanish
 from eosin.coordinator.groups.rules.group import Group, GroupState
 from eosin.coordinator.groups.rules.stats import GroupStats
+from eosin.coordinator.groups.share.loading import SHARE_KIND_KEYS, LoadedShareGroups
+from eosin.coordinator.groups.share.ports import NO_SHARE_STATES, ShareSurroundings
+from eosin.coordinator.groups.share.share_groups import ShareGroups
+from eosin.coordinator.groups.share.state_work import StateWork
 from eosin.coordinator.groups.subscriptions import KnownSubscription, Subscriptions
 from eosin.coordinator.hashing import partition_for
 from eosin.coordinator.ports import CoordinatorLog, CoordinatorLogs
@@ -90,10 +94,12 @@ class Shard:
         session_clock: Clock | None = None,
         topics: ClusterTopics = NO_TOPICS,
         consumer_config_of: ConsumerConfigOf | None = None,
+        share: ShareSurroundings = NO_SHARE_STATES,
         stats: GroupStats | None = None,
     ) -> None:
         """`observer` is told of every decision. Members are waited for on `session_clock`, by default `clock`. Consumer
-        groups subscribe to `topics`, and have the settings of `consumer_config_of`."""
+        groups subscribe to `topics`, and have the settings of `consumer_config_of`; share groups have theirs and the
+        states of their partitions by `share`."""
         self.partition = partition
         self.state = ShardState.LOADING
         self.log = log
@@ -116,8 +122,18 @@ class Shard:
             classic=self.conversions,
             config_of=consumer_config_of,
         )
+        self.share = ShareGroups(
+            writer=self._writer,
+            clock=clock,
+            session_clock=session_clock or clock,
+            config=config,
+            topics=topics,
+            config_of=share.config_of,
+        )
+        self.state_work = StateWork(self.share, share.states, clock=clock)
         self.stats = self.runner.stats = self.commits.stats = self.consumer.stats = stats or GroupStats()
-        self.consumer.observer = observer
+        self.share.stats = self.stats
+        self.consumer.observer = self.share.observer = observer
         self.deletions = OffsetDeletions(
             self.commits,
             clock=clock,
@@ -144,7 +160,7 @@ class Shard:
     @property
     def group_count(self) -> int:
         """Number of groups of all kinds."""
-        return len(self.groups) + len(self.consumer)
+        return len(self.groups) + len(self.consumer) + len(self.share)
 
     # Life
 
@@ -155,10 +171,11 @@ class Shard:
 
     async def load(self) -> None:
         """Read the log, then start to answer."""
-        loader = Loader(self.commits.offsets, KIND_KEYS)
+        loader = Loader(self.commits.offsets, KIND_KEYS | SHARE_KIND_KEYS)
+        share = LoadedShareGroups(loader)
         try:
             await until_committed(self.log, self._clock, name=f"__consumer_offsets-{self.partition}")
-            consumer_groups = await self._read(loader)
+            consumer_groups = await self._read(loader, share)
         except (CorruptRecords, DecodeError, OSError):
             _LOG.exception("__consumer_offsets-%d could not be read: its groups are unavailable", self.partition)
             if self.state is ShardState.LOADING:
@@ -167,12 +184,14 @@ class Shard:
         if self.state is not ShardState.LOADING:
             return  # closed meanwhile
         self._loaded_topics = frozenset(loader.topics)
-        left_over = self._settle_names(loader, consumer_groups)
+        left_over = share.settle_names(consumer_groups) + self._settle_names(loader, consumer_groups)
         self.runner.groups.update(loader.groups)
         self.state = ShardState.ACTIVE
         self.consumer.broken = frozenset(consumer_groups.broken)
-        loaded = [group for name, group in consumer_groups.groups.items() if name not in loader.groups]
+        taken = {*loader.groups, *share.names}
+        loaded = [group for name, group in consumer_groups.groups.items() if name not in taken]
         self.consumer.load(loaded)
+        share.give(self.share)
         if left_over:
             self.consumer.write(left_over, PendingWrite())
         for group in loader.groups.values():
@@ -186,21 +205,23 @@ class Shard:
             self.forget_topics(self._deleted_topics)
         TurnQueue(self._clock, steps_per_turn=DROPPED_PER_TURN).add(_dropped(loader.of_other_kinds))
 
-    async def _read(self, loader: Loader) -> Replayed:
+    async def _read(self, loader: Loader, share: LoadedShareGroups) -> Replayed:
         """Read the log, and return its consumer groups. These may have many members, so they are put together before
         the last look at the log, in turns; and once more if there was anything of them in it."""
         count, found = -1, Replayed({}, {}, {}, {}, {})
 
         async def put_together() -> None:
             nonlocal count, found
-            count, records = loader.count_of_other_kinds, list(loader.of_other_kinds.values())
+            count, records = loader.count_of_other_kinds, share.without_its_own()
             times = loader.consumer_group_times
             found = await outcome_in_turns(replayed_in_steps(records, times), self._clock)
+            await outcome_in_turns(share.read_in_steps(), self._clock)
 
         await loader.load(self.log, put_together)
         if count == loader.count_of_other_kinds:
             return found
-        return replayed(loader.of_other_kinds.values(), loader.consumer_group_times)
+        share.read()
+        return replayed(share.without_its_own(), loader.consumer_group_times)
 
     def _settle_names(self, loader: Loader, consumer_groups: Replayed) -> list[NewRecord]:
         """Leave each name to one kind of group: the one whose record is the last (consumer-groups.md 12.3). Returns the
@@ -244,6 +265,8 @@ class Shard:
         self.subscriptions.close()
         self._writer.close(ErrorCode.NOT_COORDINATOR)
         self.consumer.close()
+        self.state_work.close()
+        self.share.close()
 
     # Groups
 
@@ -262,7 +285,7 @@ class Shard:
 
     def _group_appears(self, group_id: str) -> None:
         """Offsets of a group have become durable: at the latest now it exists."""
-        is_new = group_id not in self.groups and group_id not in self.consumer
+        is_new = group_id not in self.groups and group_id not in self.consumer and group_id not in self.share
         if is_new and self.state is ShardState.ACTIVE:
             self.create_group(group_id)
 
@@ -271,6 +294,8 @@ class Shard:
         group = self.groups.get(group_id)
         if group is None and (consumer_group := self.consumer.current(group_id)) is not None:
             self._delete_consumer_group(consumer_group, settled)
+        elif group is None and group_id in self.share:
+            self.state_work.delete_group(group_id, settled)
         elif group is None or group.state is GroupState.DEAD:
             settled(ErrorCode.GROUP_ID_NOT_FOUND, -1)
         elif group.state is not GroupState.EMPTY:
@@ -391,6 +416,7 @@ class Shard:
         gone = frozenset(topics)
         if self.state is ShardState.ACTIVE:
             self.deletions.forget(gone)
+            self.share.forget_topics(gone)
         elif self.state is ShardState.LOADING:
             self._deleted_topics.update(dict.fromkeys(gone))
             self.deletions.end_topics(gone)  # a crash may come before the load has ended
@@ -399,6 +425,7 @@ class Shard:
         """Delete every offset that was loaded of other topics than these: nobody commits one for a topic that is not
         there."""
         if self.state is ShardState.ACTIVE:
+            self.share.forget_topics()
             gone, self._loaded_topics = self._loaded_topics.difference(topics), frozenset()
             if gone:
                 self.deletions.forget(gone)
@@ -436,8 +463,10 @@ class Shards:
         session_clock: Clock | None = None,
         topics: ClusterTopics = NO_TOPICS,
         consumer_config_of: ConsumerConfigOf | None = None,
+        share: ShareSurroundings = NO_SHARE_STATES,
     ) -> None:
         self._logs = logs
+        self._share = share
         self._topics = topics
         self._consumer_config_of = consumer_config_of
         self.stats = GroupStats()
@@ -504,7 +533,7 @@ class Shards:
         if not self._running:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         shard = self.of_partition(self.partition_for(group_id))
-        if isinstance(shard, Shard) and shard.consumer.broken and group_id in shard.consumer.broken:
+        if isinstance(shard, Shard) and (group_id in shard.consumer.broken or group_id in shard.share.broken):
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         return shard
 
@@ -532,6 +561,7 @@ class Shards:
             session_clock=self._session_clock,
             topics=self._topics,
             consumer_config_of=self._consumer_config_of,
+            share=self._share,
             stats=self.stats,
         )
         return shard

@@ -5,6 +5,7 @@ Always true: what any broker of Kafka's protocol answers is enough for a sentenc
 that does not answer costs what it knows, never the sentence.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -14,11 +15,12 @@ import msgspec
 from eosin.client.admin import Admin
 from eosin.client.client import Client
 from eosin.client.errors import BrokerError, ClientError
-from eosin.client.groups import GroupAdmin, GroupDescription, GroupMember
+from eosin.client.groups import SHARE, GroupAdmin, GroupDescription, GroupMember
 from eosin.client.http import HttpError, get, part
 from eosin.client.metadata import PartitionInfo
 from eosin.client.partition_offsets import OffsetAdmin
 from eosin.client.pending_offsets import pending_offsets
+from eosin.client.share_groups import share_positions
 from eosin.client.transactions import TransactionAdmin
 from eosin.coordinator.hashing import partition_for
 from eosin.observe.explain.facts import (
@@ -31,6 +33,7 @@ from eosin.observe.explain.facts import (
     ProducerFacts,
     ProducerPlace,
     Replicas,
+    SharedPartition,
     TransactionFacts,
 )
 from eosin.observe.explain.troubles import BrokerTroubles
@@ -276,6 +279,8 @@ class ClusterFacts:
         if not group.is_there:
             return GroupFacts(group_id, now_ms, "")
         history = await self._over_http(f"groups/{part(group_id)}", GroupHistory, group.coordinator)
+        if group.type == SHARE:
+            return await self._share_group(group, history, now_ms)
         committed = await admin.offsets(group_id)
         pending = await pending_offsets(self._client, group_id)
         partitions = []
@@ -303,6 +308,22 @@ class ClusterFacts:
             epoch=-1 if group.epoch is None else group.epoch,
             assignment_epoch=-1 if group.assignment_epoch is None else group.assignment_epoch,
             awaited=tuple(islice(_awaited(group), MOST_AWAITED)),
+        )
+
+    async def _share_group(self, group: GroupDescription, history: GroupHistory | None, now_ms: int) -> GroupFacts:
+        positions = await share_positions(self._client, group.group_id)
+        readers = Counter(each for member in group.members for each in member.partitions)
+        shown = list(positions.items())[:MOST_PARTITIONS]
+        return GroupFacts(
+            group.group_id,
+            now_ms,
+            group.state,
+            members=tuple(map(_identity, group.members)),
+            history=history,
+            sources=(OVER_KAFKA,) if history is None else (OVER_KAFKA, RECORDER),
+            epoch=-1 if group.epoch is None else group.epoch,
+            assignment_epoch=-1 if group.assignment_epoch is None else group.assignment_epoch,
+            shared=tuple(SharedPartition(str(at), each.start_offset, each.lag, readers[at]) for at, each in shown),
         )
 
     async def _arrived(self, partitions: Sequence[GroupPartition], since_ms: int) -> int:

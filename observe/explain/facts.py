@@ -279,6 +279,17 @@ class AwaitedPartition(msgspec.Struct, frozen=True, omit_defaults=True):
     """The member id of that one."""
 
 
+class SharedPartition(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A partition as a share group reads it."""
+
+    partition: str
+    start_offset: int
+    """Everything before it is done with; -1 while nobody has read."""
+    lag: int
+    """Records from there on that are not; -1 where it is not known."""
+    readers: int = 0
+
+
 class GroupFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     """One consumer group."""
 
@@ -305,3 +316,5 @@ class GroupFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     """The group epoch that its target was computed at."""
     awaited: tuple[AwaitedPartition, ...] = ()
     """The partitions that are still to change hands, a few of them."""
+    shared: tuple[SharedPartition, ...] | None = None
+    """The partitions of a share group (KIP-932), a few of them; None for one of another kind."""

@@ -7,6 +7,7 @@ from eosin.observe.explain.event_words import in_words
 from eosin.observe.explain.explained import Explained, Next
 from eosin.observe.explain.facts import GroupFacts, GroupPartition
 from eosin.observe.explain.sentences import next_of
+from eosin.observe.explain.share_group_sentences import explain_share_group
 from eosin.observe.recorder.events import HistoryEvent
 from eosin.observe.recorder.group_events import RECONCILED, REPEATING, REVOKING, TARGET, last_rebalance, rebalances
 from eosin.observe.recorder.wording import (
@@ -33,6 +34,8 @@ def explain_group(facts: GroupFacts) -> Explained:
     if not facts.state:
         sentence = f"there is no group {subject}: it was never used, or its offsets have expired."
         return Explained(facts.group, sentence, next=Next("`eosin groups list` shows the others."), is_known=False)
+    if facts.shared is not None:
+        return explain_share_group(facts)
     sentence, rebalance = _sentence(facts, subject), _rebalance(facts)
     waits = _waits(facts)
     if waits:  # who is waited for matters more than why

@@ -1,12 +1,14 @@
-"""Metrics of groups under the names that Apache Kafka's group coordinator gives them (KIP-848; console.md 4.3)."""
+"""Metrics of groups under the names that Apache Kafka's group coordinator gives them (KIP-848, KIP-932; console.md
+4.3)."""
 
 from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
 from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup, ConsumerGroupState
-from eosin.coordinator.groups.coordinator import CLASSIC, CONSUMER
+from eosin.coordinator.groups.rules.listing import CLASSIC, CONSUMER, SHARE
 from eosin.coordinator.groups.rules.stats import GroupStats
+from eosin.coordinator.groups.share.rules.group import ShareGroupState
 from eosin.observe.metrics.families import Family, Row, gauge, single
 
 PREFIX: Final = "kafka_server_group_coordinator_metrics_"
@@ -17,15 +19,19 @@ def unrevoked_partitions(group: ConsumerGroup) -> int:
     return sum(len(member.pending) for member in group.members.values())
 
 
-def group_counts(*, classic: int, consumers: Counter[str], stats: GroupStats) -> Iterator[Family]:
-    """Groups of both kinds, `consumers` by their state, and what they have done."""
-    kinds: list[Row] = [((CLASSIC,), classic), ((CONSUMER,), consumers.total())]
+def group_counts(*, classic: int, consumers: Counter[str], shares: Counter[str], stats: GroupStats) -> Iterator[Family]:
+    """Groups of all kinds, `consumers` and `shares` by their state, and what they have done."""
+    kinds: list[Row] = [((CLASSIC,), classic), ((CONSUMER,), consumers.total()), ((SHARE,), shares.total())]
     yield gauge(f"{PREFIX}group_count", "Groups of this broker, by protocol.", kinds, "protocol")
     states: list[Row] = [((state.value,), consumers[state.value]) for state in ConsumerGroupState]
     yield gauge(f"{PREFIX}consumer_group_count", "Consumer groups (KIP-848), by state.", states, "state")
+    states = [((state.value,), shares[state.value]) for state in ShareGroupState]
+    yield gauge(f"{PREFIX}share_group_count", "Share groups (KIP-932), by state.", states, "state")
     # Kafka's exporters make gauges of these, though they only grow.
     text = "Rebalances of consumer groups, but for those that follow from a departure."
     yield single(f"{PREFIX}consumer_group_rebalance_count", text, stats.consumer_rebalances)
+    text = "Rebalances of share groups, but for those that follow from a departure."
+    yield single(f"{PREFIX}share_group_rebalance_count", text, stats.share_rebalances)
     text = "Generations of classic groups that became stable."
     yield single(f"{PREFIX}group_completed_rebalance_count", text, stats.completed_rebalances)
     yield single(f"{PREFIX}offset_commit_count", "Offsets committed outside of transactions.", stats.commits)

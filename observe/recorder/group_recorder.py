@@ -15,6 +15,8 @@ from eosin.coordinator.groups.consumer.rules.events import ConsumerEvent
 from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup
 from eosin.coordinator.groups.rules.events import Event
 from eosin.coordinator.groups.rules.group import Group
+from eosin.coordinator.groups.share.rules.events import ShareEvent
+from eosin.coordinator.groups.share.rules.group import ShareGroup
 from eosin.coordinator.ports import Requester
 from eosin.observe.recorder.consumer_group_events import consumer_happened
 from eosin.observe.recorder.events import HistoryEvent
@@ -26,6 +28,7 @@ from eosin.observe.recorder.group_events import (
     refused_event,
     unstable_event,
 )
+from eosin.observe.recorder.share_group_events import share_happened
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.runtime.clock import Clock
@@ -100,6 +103,10 @@ class GroupRecorder:
     ) -> None:
         """The same of a group of KIP-848."""
         self._remember(after.group_id, consumer_happened(before, after, event, now_ms))
+
+    def share_decided(self, before: ShareGroup, after: ShareGroup, event: ShareEvent | None, now_ms: int) -> None:
+        """The same of a share group."""
+        self._remember(after.group_id, share_happened(before, after, event, now_ms))
 
     def _remember(self, group_id: str, events: Iterable[HistoryEvent]) -> None:
         for each in events:

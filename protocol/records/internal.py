@@ -15,6 +15,7 @@ from eosin.protocol.schemas.records import (
     consumer_groups,
     consumer_offsets,
     consumer_protocol,
+    share_groups,
     transaction_state,
 )
 from eosin.protocol.types import DecodeError, EncodeError, Message, RecordKind, RecordSchema
@@ -25,6 +26,7 @@ _KINDS: Final = (
     *transaction_state.KINDS,
     *consumer_offsets.KINDS,
     *consumer_groups.KINDS,
+    *share_groups.KINDS,
     *cluster_metadata.KINDS,
 )
 _EMBEDDED: Final = (consumer_protocol.SUBSCRIPTION, consumer_protocol.ASSIGNMENT)

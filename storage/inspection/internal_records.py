@@ -13,7 +13,13 @@ from eosin.protocol.names import (
     uuid_text,
 )
 from eosin.protocol.records.internal import decode_key, decode_value
-from eosin.protocol.schemas.records import cluster_metadata, consumer_groups, consumer_offsets, transaction_state
+from eosin.protocol.schemas.records import (
+    cluster_metadata,
+    consumer_groups,
+    consumer_offsets,
+    share_groups,
+    transaction_state,
+)
 from eosin.protocol.schemas.records.cluster_metadata import ScramCredentialRecord, ScramSecretRecord
 from eosin.protocol.schemas.records.consumer_offsets import GroupMetadataValue
 from eosin.protocol.schemas.records.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
@@ -27,7 +33,7 @@ HIDDEN: Final = "[hidden]"
 
 KINDS_BY_TOPIC: Final[dict[str, tuple[RecordKind, ...]]] = {
     TRANSACTION_STATE_TOPIC: transaction_state.KINDS,
-    CONSUMER_OFFSETS_TOPIC: (*consumer_offsets.KINDS, *consumer_groups.KINDS),
+    CONSUMER_OFFSETS_TOPIC: (*consumer_offsets.KINDS, *consumer_groups.KINDS, *share_groups.KINDS),
     METADATA_TOPIC: cluster_metadata.KINDS,
 }
 TRANSACTION_STATES: Final = (

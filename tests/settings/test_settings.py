@@ -84,9 +84,10 @@ def test_two_phase_commit_without_the_second_transaction_protocol_is_refused(lev
     assert load_config(assignments=settings[:1]).config.transaction_two_phase_commit_enable
 
 
+@pytest.mark.parametrize("kind", ["consumer", "share"])
 @pytest.mark.parametrize("name", ["session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms"])
-def test_a_range_of_consumer_groups_without_a_value_in_it_is_refused_with_both_keys(name: str) -> None:
-    lowest, highest = f"group.consumer.min.{name}", f"group.consumer.max.{name}"
+def test_a_range_of_groups_without_a_value_in_it_is_refused_with_both_keys(kind: str, name: str) -> None:
+    lowest, highest = f"group.{kind}.min.{name}", f"group.{kind}.max.{name}"
     with pytest.raises(SettingError) as refused:
         load_config(assignments=[f"{lowest}=50001", f"{highest}=50000"])
     assert str(refused.value) == f"{lowest} (50001) must not be above {highest} (50000)"

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from eosin.settings.broker import BrokerConfig
-from eosin.settings.groups import GROUP_CONFIGS, KEPT, range_of
+from eosin.settings.groups import GROUP_CONFIGS, KEPT, RANGES, range_of
 from eosin.settings.quorum import QUORUM_SETTINGS
 from eosin.settings.settings import Setting, settings_of, value_text
 from eosin.settings.topics import TOPIC_CONFIGS
@@ -47,15 +47,16 @@ CreateTopics or AlterConfigs set these for a topic. Otherwise the broker setting
 _GROUPS = """
 ## Groups
 
-Settings of a single consumer group (KIP-848), which need not exist: `eosin configs alter --group readers --set
-consumer.session.timeout.ms=50000`, or `kafka-configs.sh --entity-type groups`. Members hear of another heartbeat
-interval at their next heartbeat. The broker's setting in the last column gives the default,
-its `.min.` and `.max.` settings the range; a value outside of a range that was narrowed later counts as its end. The
+Settings of a single consumer group (KIP-848) or share group (KIP-932), which need not exist: `eosin configs alter
+--group readers --set consumer.session.timeout.ms=50000`, or `kafka-configs.sh --entity-type groups`. Members hear of
+another heartbeat interval at their next heartbeat. The broker's setting in the last column gives the default, its
+`.min.` and `.max.` settings the range; a value outside of a range that was narrowed later counts as its end. The
 session must be longer than the interval.
 """
 
 _KEPT_FOR_GROUPS = """
-These are accepted in Kafka's default ranges, kept and shown, and have no effect: Eosin has no share or streams groups.
+These are accepted in Kafka's default ranges, kept and shown, and have no effect: Eosin has no streams groups and no
+dead letters.
 """
 
 
@@ -85,10 +86,12 @@ def _group_rows() -> Iterable[str]:
     for each in GROUP_CONFIGS.values():
         if each.name in KEPT:
             continue
-        lowest, highest = range_of(each.name, BrokerConfig())
-        (synonym,) = each.synonyms
-        allowed = f"{each.allowed()} from {lowest} to {highest}"
-        yield f"| `{each.name}` | {_text(each.default)} | {allowed} | {each.doc} | `{synonym.name}` |"
+        allowed = each.allowed()
+        if each.name in RANGES:
+            lowest, highest = range_of(each.name, BrokerConfig())
+            allowed += f" from {lowest} to {highest}"
+        synonyms = ", ".join(f"`{synonym.name}`" for synonym in each.synonyms)
+        yield f"| `{each.name}` | {_text(each.default)} | {allowed} | {each.doc} | {synonyms} |"
 
 
 def _kept_rows() -> Iterable[str]:

@@ -5,6 +5,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Final, Self
 
+from fake_share_states import FakeShareStates
 from manual_clock import ManualClock
 from waiting import settled
 
@@ -122,7 +123,9 @@ class DataBroker:
         self.cluster = part.cluster
         self.led_logs = part.led_logs
         self.replicas = part.replication.replicas
-        self.services, self.host = assemble(part, Outside(clock, SeededChance(1), clock, clock, markers=self._routed))
+        self.share_states = FakeShareStates()
+        outside = Outside(clock, SeededChance(1), clock, clock, share_states=self.share_states, markers=self._routed)
+        self.services, self.host = assemble(part, outside)
         self.partitions = self.services.partitions
         self.transactions = self.services.transactions
         self.groups = self.services.groups

@@ -10,10 +10,12 @@ from manual_clock import ManualClock
 from waiting import settled
 
 from eosin.coordinator.groups.consumer.ports import ClusterTopics
-from eosin.coordinator.groups.coordinator import GroupCoordinator, GroupListing
+from eosin.coordinator.groups.coordinator import GroupCoordinator
 from eosin.coordinator.groups.rules.config import GroupConfig
 from eosin.coordinator.groups.rules.effects import JoinResult, SyncResult
+from eosin.coordinator.groups.rules.listing import GroupListing
 from eosin.coordinator.groups.shard import NO_TOPICS
+from eosin.coordinator.groups.share.ports import NO_SHARE_STATES, ShareSurroundings
 from eosin.coordinator.replay import BATCHES_PER_TURN
 from eosin.coordinator.transactions.entries import PendingRequest
 from eosin.coordinator.transactions.rules.effects import TransactionReply
@@ -183,8 +185,10 @@ class Broker:
         clock: ManualClock | None = None,
         confirms_responses: bool = False,
         topics: ClusterTopics = NO_TOPICS,
+        share: ShareSurroundings = NO_SHARE_STATES,
     ) -> None:
         self.confirms_responses = confirms_responses
+        self.share = share
         self.topics = topics
         self.clock = clock or ManualClock()
         self.logs = FakeOffsetsLogs()
@@ -207,6 +211,7 @@ class Broker:
             config=self.config,
             confirms_responses=self.confirms_responses,
             topics=self.topics,
+            share=self.share,
         )
 
     async def started(self) -> "Broker":

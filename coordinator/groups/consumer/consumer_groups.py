@@ -36,6 +36,7 @@ from eosin.coordinator.groups.consumer.rules.group import (
     ConsumerMemberState,
     without_member,
 )
+from eosin.coordinator.groups.consumer.rules.targets import computation
 from eosin.coordinator.groups.consumer.rules.topics import TopicHashes, Topics
 from eosin.coordinator.groups.consumer.target_computation import TargetComputations
 from eosin.coordinator.groups.log import records as group_records
@@ -245,7 +246,7 @@ class ConsumerGroups:
             held.seen_version = version
         self._apply(group_id, decided.timers)
         if decided.wants_target:
-            self._computations.begin(held.current, topics, config.assignors)
+            self._computations.begin(group_id, computation(held.current, topics, config.assignors))
         return Happened(decided.answer, written)
 
     def _count(self, before: ConsumerGroup, after: ConsumerGroup, event: ConsumerEvent) -> None:

@@ -1,4 +1,4 @@
-"""`TargetComputations`: computes the targets of large consumer groups beside their decisions (consumer-groups.md 6).
+"""`TargetComputations`: computes the targets of large groups beside their decisions (consumer-groups.md 6).
 
 A target of 10,000 members takes a tenth of a second, and as long again to write. So it takes many turns of the event
 loop, on the group as it was when it began. Always true: at most one target of a group is being computed; its parts are
@@ -8,25 +8,24 @@ since every heartbeat asks for it.
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
-from typing import Final
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Final, Generic, TypeVar
 
-from eosin.coordinator.groups.consumer.rules.events import TargetsComputed
-from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup
-from eosin.coordinator.groups.consumer.rules.targets import in_parts, target_in_steps
-from eosin.coordinator.groups.consumer.rules.topics import Topics
+from eosin.coordinator.steps import InSteps
 from eosin.runtime.clock import Clock
 from eosin.runtime.turns import next_turn, outcome_in_turns
 
 RETRY_MS: Final = 1_000
 """After a target that could not be computed, or written."""
 _LOG: Final = logging.getLogger("eosin.coordinator.groups")
+_Part = TypeVar("_Part")
+"""A part of a target, which is an event of its group."""
 
 
-class TargetComputations:
+class TargetComputations(Generic[_Part]):
     """The targets that are being computed."""
 
-    def __init__(self, *, clock: Clock, keep: Callable[[str, TargetsComputed], bool]) -> None:
+    def __init__(self, *, clock: Clock, keep: Callable[[str, _Part], bool]) -> None:
         """`keep` takes each part of a group's target; False if the log has refused it."""
         self._clock = clock
         self._keep = keep
@@ -36,9 +35,9 @@ class TargetComputations:
         """True while a target of the group is being computed, or written, or has just failed."""
         return group_id in self._running
 
-    def begin(self, group: ConsumerGroup, topics: Topics, assignors: tuple[str, ...]) -> None:
+    def begin(self, group_id: str, target: InSteps[Iterator[_Part]]) -> None:
         """Compute the target of a group as it is now."""
-        self._start(group.group_id, self._compute(group, topics, assignors))
+        self._start(group_id, self._compute(group_id, target))
 
     def cancel(self, group_id: str) -> None:
         """The group is no longer the one that it was: keep nothing more of its target."""
@@ -63,12 +62,10 @@ class TargetComputations:
             _LOG.error("the target of the group %.256r could not be computed", group_id, exc_info=error)
             self._start(group_id, self._clock.sleep(RETRY_MS))
 
-    async def _compute(self, group: ConsumerGroup, topics: Topics, assignors: tuple[str, ...]) -> None:
-        subscribed = {name: topics[name] for name in group.subscribed_names() if name in topics}
-        target = await outcome_in_turns(target_in_steps(group, subscribed, assignors), self._clock)
-        for part in in_parts(group, target):
+    async def _compute(self, group_id: str, target: InSteps[Iterator[_Part]]) -> None:
+        for part in await outcome_in_turns(target, self._clock):
             await next_turn()
-            if not self._keep(group.group_id, part):
+            if not self._keep(group_id, part):
                 await self._clock.sleep(RETRY_MS)
                 return
-        self._running.pop(group.group_id, None)  # the next one may be due
+        self._running.pop(group_id, None)  # the next one may be due

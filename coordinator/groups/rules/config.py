@@ -8,6 +8,10 @@ from typing import Final
 UNIFORM: Final = "uniform"
 RANGE: Final = "range"
 """The assignors of consumer groups."""
+SIMPLE: Final = "simple"
+"""The assignor of share groups."""
+LATEST: Final = "latest"
+READ_UNCOMMITTED: Final = "read_uncommitted"
 
 
 class MigrationPolicy(Enum):
@@ -61,6 +65,39 @@ ConsumerConfigOf = Callable[[str], ConsumerGroupConfig]
 
 
 @dataclass(frozen=True, slots=True)
+class ShareGroupConfig:
+    """Settings of one share group (KIP-932), by Kafka's names without `group.share.` or `share.`: those of the broker,
+    or the group's own in their place (share-groups.md 10)."""
+
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 5_000
+    assignment_interval_ms: int = 1_000
+    """The shortest time between two targets of a group."""
+    max_size: int = 200
+    """Members of a group."""
+    initialize_retry_interval_ms: int = 30_000
+    """The initialization of a partition's state whose outcome could not be kept is tried again after so long."""
+    eosin_subscription_max_topics: int = 10_000
+    """Names in the subscription of one member."""
+    record_lock_duration_ms: int = 30_000
+    """A record that was delivered and not acknowledged is delivered again after so long."""
+    delivery_count_limit: int = 5
+    """Deliveries of one record at most."""
+    partition_max_record_locks: int = 2_000
+    """Records of one share partition that are on their way at most."""
+    auto_offset_reset: str = LATEST
+    """Where the group begins to read: latest, earliest, or by_duration: and an ISO 8601 duration."""
+    isolation_level: str = READ_UNCOMMITTED
+    """read_uncommitted or read_committed, whatever the members say."""
+    renew_acknowledge_enable: bool = True
+    """Members may renew the locks of their records (KIP-1222)."""
+
+
+ShareConfigOf = Callable[[str], ShareGroupConfig]
+"""The settings of a share group, by its id."""
+
+
+@dataclass(frozen=True, slots=True)
 class GroupConfig:
     """Settings of the group coordinator. Those that Kafka does not have start with `eosin_`."""
 
@@ -90,6 +127,8 @@ class GroupConfig:
     """Sum of the protocol metadata that one member may bring along."""
     consumer: ConsumerGroupConfig = ConsumerGroupConfig()
     """The settings of consumer groups that have none of their own."""
+    share: ShareGroupConfig = ShareGroupConfig()
+    """The settings of share groups that have none of their own."""
 
     @property
     def offsets_retention_ms(self) -> int:

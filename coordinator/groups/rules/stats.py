@@ -12,6 +12,8 @@ class GroupStats:
     consumer_rebalances: int = 0
     """Group epochs of consumer groups (KIP-848) that a member's heartbeat, or other topics of a regular expression,
     have begun; as in Kafka, those that follow from a departure are not counted."""
+    share_rebalances: int = 0
+    """The same of share groups (KIP-932)."""
     commits: int = 0
     """Offsets that were committed, outside of transactions."""
     expirations: int = 0

@@ -7,7 +7,7 @@ Meanwhile members may have come and gone: the group epoch tells, and the next ta
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Final, Protocol
 
 from eosin.coordinator.groups.consumer.assignors import range as by_range
 from eosin.coordinator.groups.consumer.assignors import uniform
@@ -23,7 +23,7 @@ from eosin.coordinator.groups.consumer.rules.events import TargetsComputed
 from eosin.coordinator.groups.consumer.rules.group import NO_PARTITIONS, ConsumerGroup, ConsumerMember, vote_of
 from eosin.coordinator.groups.consumer.rules.topics import Topics, topic_ids
 from eosin.coordinator.groups.rules.config import RANGE, UNIFORM
-from eosin.coordinator.steps import finished
+from eosin.coordinator.steps import InSteps, finished
 from eosin.protocol.names import Uuid
 
 ASSIGNORS: Final[Mapping[str, AssignInSteps]] = {UNIFORM: uniform.assign_in_steps, RANGE: by_range.assign_in_steps}
@@ -45,14 +45,30 @@ def compute_target(decision: ConsumerDecision) -> None:
     ):
         return
     counts = partition_counts(group, decision.topics)
-    if len(group.members) * weight_of(group) + sum(counts.values()) > decision.most_at_once:
+    if len(group.members) * weight_of(group.group_id) + sum(counts.values()) > decision.most_at_once:
         decision.wants_target = True
         return
     target = finished(target_in_steps(group, decision.topics, decision.config.assignors))
     computed(decision, TargetsComputed(group.epoch, target, group.members, is_last=True))
 
 
-def is_due(group: ConsumerGroup, *, interval_ms: int, now_ms: int) -> bool:
+class Targeted(Protocol):
+    """A group of any kind that has targets."""
+
+    @property
+    def epoch(self) -> int:
+        """The group epoch."""
+
+    @property
+    def assignment_epoch(self) -> int:
+        """The group epoch that its target was computed at."""
+
+    @property
+    def assignment_timestamp_ms(self) -> int:
+        """The time when it was; 0 if the next one waits for nothing."""
+
+
+def is_due(group: Targeted, *, interval_ms: int, now_ms: int) -> bool:
     """True if the target is behind the group epoch, and may be computed now."""
     if group.epoch <= group.assignment_epoch:
         return False
@@ -61,9 +77,9 @@ def is_due(group: ConsumerGroup, *, interval_ms: int, now_ms: int) -> bool:
     return not (since and interval_ms and since <= now_ms < since + interval_ms)
 
 
-def weight_of(group: ConsumerGroup) -> int:
+def weight_of(group_id: str) -> int:
     """Number of members that one counts as where records of members are put into a batch."""
-    return 1 + len(group.group_id) // CHARS_PER_MEMBER
+    return 1 + len(group_id) // CHARS_PER_MEMBER
 
 
 def partition_counts(group: ConsumerGroup, topics: Topics) -> dict[Uuid, int]:
@@ -91,15 +107,31 @@ def target_in_steps(group: ConsumerGroup, topics: Topics, configured: tuple[str,
 
 def in_parts(group: ConsumerGroup, target: Target, *, size: int = PART) -> Iterator[TargetsComputed]:
     """A target that was computed of `group`, in parts whose records are quickly written."""
+    for part, is_last in in_pieces(target, weight=weight_of(group.group_id), size=size):
+        yield TargetsComputed(group.epoch, part, group.members, is_last)
+
+
+def in_pieces(target: Target, *, weight: int, size: int) -> Iterator[tuple[dict[str, Partitions], bool]]:
+    """Parts of a target of about this size, each member of this weight and each of its partitions counted; and whether
+    it is the last."""
     part: dict[str, Partitions] = {}
-    room, weight = size, weight_of(group)
+    room = size
     for name, partitions in target.items():
         part[name] = partitions
         room -= weight + len(partitions)
         if room <= 0:
-            yield TargetsComputed(group.epoch, part, group.members, is_last=False)
+            yield part, False
             part, room = {}, size
-    yield TargetsComputed(group.epoch, part, group.members, is_last=True)
+    yield part, True
+
+
+def computation(
+    group: ConsumerGroup, topics: Topics, configured: tuple[str, ...]
+) -> InSteps[Iterator[TargetsComputed]]:
+    """Compute the target of a group as it is now, in steps, and in parts."""
+    subscribed = {name: topics[name] for name in group.subscribed_names() if name in topics}
+    target = yield from target_in_steps(group, subscribed, configured)
+    return in_parts(group, target)
 
 
 def computed(decision: ConsumerDecision, event: TargetsComputed) -> None:

@@ -1,0 +1,1 @@
+"""Assignors: which members of a share group read which partition. Pure."""

@@ -1,0 +1,1 @@
+"""Records of share groups: written, and read back."""

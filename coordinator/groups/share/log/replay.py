@@ -1,0 +1,132 @@
+"""`replayed`: share groups as the last record of each key tells (share-groups.md 9). Pure.
+
+Compaction may have taken any part of the history, so nothing depends on the order of records: what belongs together is
+put together in the end. What is left over, a member's assignment without the member, is dropped, and its records are to
+be deleted. A group with a record that cannot be read is left out, and only that group.
+"""
+
+import logging
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from msgspec.structs import replace
+
+from eosin.coordinator.groups.consumer.assignors.assignment import Partitions
+from eosin.coordinator.groups.consumer.rules.records import GroupEpoch, TargetEpoch
+from eosin.coordinator.groups.share.log.records import OF_MEMBERS, read_key, read_value
+from eosin.coordinator.groups.share.rules.group import INITIAL_EPOCH, ShareGroup, ShareMember, with_member
+from eosin.coordinator.groups.share.rules.records import Kind, ShareRecord, Value
+from eosin.coordinator.groups.share.rules.states import NO_STATES, StateTopics
+from eosin.coordinator.steps import InSteps, finished
+from eosin.protocol.records.scan import KeyValue
+from eosin.protocol.types import DecodeError
+from eosin.runtime.sorted_map import EMPTY, Editor
+
+_LOG: Final = logging.getLogger("eosin.coordinator.groups")
+
+
+class ReplayedShareGroups(NamedTuple):
+    """The share groups of a log."""
+
+    groups: Mapping[str, ShareGroup]
+    offsets: Mapping[str, int]
+    """Of each group, the offset of its own record, -1 for one without: who is right about a name that groups of two
+    kinds have."""
+    left_over: Mapping[str, list[ShareRecord]]
+    """Tombstones of what belongs to nothing, by group."""
+    broken: Mapping[str, int]
+    """Groups with a record that cannot be read, and the offset of the first."""
+
+
+class _Found:
+    """The last records of one group."""
+
+    def __init__(self) -> None:
+        self.values: dict[tuple[Kind, str], Value] = {}
+        self.offset = -1
+
+
+def replayed(records: Iterable[KeyValue]) -> ReplayedShareGroups:
+    """The groups; `records` are the last one of each key, tombstones may be among them."""
+    return finished(replayed_in_steps(records))
+
+
+def replayed_in_steps(records: Iterable[KeyValue]) -> InSteps[ReplayedShareGroups]:
+    """The same: a record, or a member, in each step."""
+    found: defaultdict[str, _Found] = defaultdict(_Found)
+    broken: dict[str, int] = {}
+    for record in records:
+        yield
+        if record.value is None:
+            continue
+        key = read_key(bytes(record.key or b""))
+        of_group = found[key.group_id]
+        try:
+            of_group.values[key.kind, key.name] = read_value(key.kind, key.name, bytes(record.value))
+        except DecodeError as error:
+            if key.group_id not in broken:
+                broken[key.group_id] = record.offset
+                _LOG.error("the share group %.256r is not served: offset %d: %s", key.group_id, record.offset, error)
+        if key.kind is Kind.GROUP:
+            of_group.offset = record.offset
+    for group_id in broken:
+        del found[group_id]
+    groups, left_over = {}, {}
+    for group_id, each in found.items():
+        group, dropped = yield from _group(group_id, each.values)
+        if group is not None:
+            groups[group_id] = group
+        if dropped:
+            left_over[group_id] = dropped
+    return ReplayedShareGroups(groups, {each: found[each].offset for each in groups}, left_over, broken)
+
+
+def _group(
+    group_id: str, values: Mapping[tuple[Kind, str], Value]
+) -> InSteps[tuple[ShareGroup | None, list[ShareRecord]]]:
+    """Put together the group, and the tombstones of what belongs to no member of it. A group of which only states are
+    left is a group: they are to be deleted with it."""
+    own, target_epoch = values.get((Kind.GROUP, "")), values.get((Kind.TARGET_EPOCH, ""))
+    states = values.get((Kind.STATES, ""))
+    if own is None and states is None and not any(kind is Kind.MEMBER for kind, _ in values):
+        return None, [ShareRecord(kind, name) for kind, name in sorted(values, key=_tombstone_rank)]
+    epoch = own.epoch if isinstance(own, GroupEpoch) else INITIAL_EPOCH
+    group = ShareGroup(
+        group_id,
+        epoch=epoch,
+        metadata_hash=own.metadata_hash if isinstance(own, GroupEpoch) else 0,
+        assignment_epoch=min(INITIAL_EPOCH, epoch),
+        states=states if isinstance(states, StateTopics) else NO_STATES,
+        has_states=states is not None,
+        is_stored=own is not None,
+    )
+    if isinstance(target_epoch, TargetEpoch):
+        group = replace(group, assignment_epoch=target_epoch.epoch, assignment_timestamp_ms=target_epoch.timestamp_ms)
+    group = replace(group, epoch=max(group.epoch, group.assignment_epoch))
+    dropped: list[ShareRecord] = []
+    targets: Editor[str, Partitions] = EMPTY.edit()
+    for (kind, name), value in values.items():
+        yield
+        if kind in OF_MEMBERS and (Kind.MEMBER, name) not in values:
+            dropped.append(ShareRecord(kind, name))
+        elif kind is Kind.MEMBER:
+            assert isinstance(value, ShareMember)
+            group = with_member(group, _whole(group, value, values.get((Kind.CURRENT, name))))
+        elif kind is Kind.TARGET:
+            assert isinstance(value, frozenset)
+            targets[name] = value
+    return replace(group, targets=targets.frozen()), sorted(dropped, key=lambda each: _tombstone_rank((each.kind, "")))
+
+
+def _whole(group: ShareGroup, member: ShareMember, current: Value | None) -> ShareMember:
+    """The member with what it has."""
+    member = replace(member, topics=group.counts.shared(member.topics))
+    if not isinstance(current, ShareMember):
+        return member
+    return replace(member, epoch=current.epoch, previous_epoch=current.previous_epoch, assigned=current.assigned)
+
+
+def _tombstone_rank(key: tuple[Kind, str]) -> int:
+    """Apache Kafka reads the tombstones of a group in this order alone."""
+    return (Kind.CURRENT, Kind.TARGET, Kind.TARGET_EPOCH, Kind.MEMBER, Kind.STATES, Kind.GROUP).index(key[0])

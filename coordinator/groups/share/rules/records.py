@@ -1,0 +1,46 @@
+"""Records that a decision asks for, in the order of the log (share-groups.md 9)."""
+
+from enum import IntEnum
+
+import msgspec
+
+from eosin.coordinator.groups.consumer.assignors.assignment import Partitions
+from eosin.coordinator.groups.consumer.rules.records import GroupEpoch, TargetEpoch
+from eosin.coordinator.groups.share.rules.group import ShareGroup, ShareMember
+from eosin.coordinator.groups.share.rules.states import StateTopics
+
+
+class Kind(IntEnum):
+    """The kind of a record, by the version in front of its key."""
+
+    MEMBER = 10
+    GROUP = 11
+    TARGET_EPOCH = 12
+    TARGET = 13
+    CURRENT = 14
+    STATES = 15
+
+
+Value = GroupEpoch | TargetEpoch | ShareMember | Partitions | StateTopics
+
+
+class ShareRecord(msgspec.Struct, frozen=True, gc=False):
+    """One record of a group."""
+
+    kind: Kind
+    name: str = ""
+    """The id of the member that the record is about; empty for the group itself."""
+    value: Value | None = None
+    """None for a tombstone. A member is the value of two kinds of records."""
+
+
+def end_records(group: ShareGroup) -> list[ShareRecord]:
+    """The tombstones of a whole group, in the order in which Apache Kafka can read them."""
+    records = [ShareRecord(Kind.CURRENT, member_id) for member_id in group.members]
+    records += [ShareRecord(Kind.TARGET, member_id) for member_id in group.members]
+    records.append(ShareRecord(Kind.TARGET_EPOCH))
+    records += [ShareRecord(Kind.MEMBER, member_id) for member_id in group.members]
+    if group.has_states:
+        records.append(ShareRecord(Kind.STATES))
+    records.append(ShareRecord(Kind.GROUP))
+    return records

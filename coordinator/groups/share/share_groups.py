@@ -1,0 +1,344 @@
+"""`ShareGroups`: the share groups of one partition of `__consumer_offsets`, their sessions, and their writes.
+
+As with consumer groups, a decision counts for the next one at once, and for those who only read when its records are
+durable; an answer waits for that, too. So a group is two values: the one that requests are decided by, and the durable
+one. Always true: records are in the log in the order of the decisions; what the log refuses was never decided; when the
+log fails, a group is again what is durable.
+"""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from eosin.coordinator.groups.consumer.member_timers import MemberTimers, TimerKey
+from eosin.coordinator.groups.consumer.ports import ClusterTopics
+from eosin.coordinator.groups.consumer.rules.events import (
+    CancelMemberTimer,
+    ConsumerTimerKind,
+    HeartbeatResult,
+    StartMemberTimer,
+    TimerEffect,
+)
+from eosin.coordinator.groups.consumer.rules.topics import TopicHashes, Topics
+from eosin.coordinator.groups.consumer.target_computation import TargetComputations
+from eosin.coordinator.groups.log import records as group_records
+from eosin.coordinator.groups.log.writer import LogWriter, PendingWrite, Settled
+from eosin.coordinator.groups.rules.config import GroupConfig, ShareConfigOf
+from eosin.coordinator.groups.rules.stats import GroupStats
+from eosin.coordinator.groups.rules.write_errors import of_consumer_group
+from eosin.coordinator.groups.share.log.records import encoded
+from eosin.coordinator.groups.share.ports import ShareGroupObserver
+from eosin.coordinator.groups.share.rules.decide import Decided, decide
+from eosin.coordinator.groups.share.rules.events import (
+    SessionEnded,
+    ShareEvent,
+    ShareHeartbeat,
+    ShareTargetsComputed,
+    TopicsGone,
+)
+from eosin.coordinator.groups.share.rules.group import JOIN_EPOCH, ShareGroup
+from eosin.coordinator.groups.share.rules.records import end_records
+from eosin.coordinator.groups.share.rules.states import StateTopics
+from eosin.coordinator.groups.share.rules.targets import target_in_steps
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import Uuid
+from eosin.protocol.records.batch import NewRecord
+from eosin.runtime.clock import Clock
+from eosin.runtime.turns import TurnQueue
+
+PER_TURN: Final = 1000
+"""Members whose sessions begin after a load, or groups that are looked at, in one turn of the event loop."""
+
+
+class _HeldGroup:
+    """One group."""
+
+    __slots__ = ("busy", "current", "durable", "in_flight", "is_going", "seen_states", "seen_version", "turn")
+
+    def __init__(self, current: ShareGroup, durable: ShareGroup | None) -> None:
+        self.current = current
+        self.durable = durable
+        """None while no record of the group is durable."""
+        self.in_flight = 0
+        """Writes that are in the log and not yet durable."""
+        self.is_going = False
+        """True while the group is being deleted."""
+        self.busy: frozenset[Uuid] = frozenset()
+        """Topics whose states an administrator is changing this moment."""
+        self.turn = asyncio.Lock()
+        """Of administrators: one after the other."""
+        self.seen_version = -1
+        """The version of the metadata at the group's last look at its topics; -1 before the first since its load."""
+        self.seen_states: StateTopics | None = None
+        """The states at that time."""
+
+
+class Happened(NamedTuple):
+    """The outcome of an event: the answer, once `written` has ended well."""
+
+    answer: HeartbeatResult | None
+    written: PendingWrite
+    is_refused: bool = False
+    """True if the log has refused the records, and nothing has happened."""
+
+
+class ShareGroups:
+    """The groups by id."""
+
+    def __init__(
+        self,
+        *,
+        writer: LogWriter,
+        clock: Clock,
+        session_clock: Clock,
+        config: GroupConfig,
+        topics: ClusterTopics,
+        config_of: ShareConfigOf | None = None,
+    ) -> None:
+        """Members are waited for on `session_clock`. `config_of` tells the settings of a group; by default they are
+        those of `config`."""
+        self._writer = writer
+        self._clock = clock
+        self._config = config
+        self._topics = topics
+        self._held: dict[str, _HeldGroup] = {}
+        self._hashes = TopicHashes()
+        self._timers = MemberTimers(session_clock, self._fired)
+        self._computations = TargetComputations(clock=clock, keep=self._target_computed)
+        self.observer: ShareGroupObserver | None = None
+        self.stats = GroupStats()
+        self.broken: frozenset[str] = frozenset()
+        """Groups with records that cannot be read: they are not served."""
+        self.config_of: ShareConfigOf = config_of or (lambda _: config.share)
+
+    @property
+    def topics(self) -> Topics:
+        """The topics of the cluster by name, as they are now."""
+        return self._topics.topics
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def __contains__(self, group_id: str) -> bool:
+        return group_id in self._held
+
+    def ids(self) -> list[str]:
+        """The names of all groups."""
+        return list(self._held)
+
+    def current(self, group_id: str) -> ShareGroup | None:
+        """The group that requests are decided by; None if there is none."""
+        held = self._held.get(group_id)
+        return None if held is None else held.current
+
+    def durable(self, group_id: str) -> ShareGroup | None:
+        """The group as far as it is durable; None if there is none."""
+        held = self._held.get(group_id)
+        return None if held is None or held.is_going else held.durable
+
+    def is_going(self, group_id: str) -> bool:
+        """True while the group is being deleted."""
+        held = self._held.get(group_id)
+        return held is not None and held.is_going
+
+    # Life
+
+    def load(self, groups: Sequence[ShareGroup]) -> None:
+        """Begin with these groups, which the log has: every member has a whole session."""
+        for group in groups:
+            self._held[group.group_id] = _HeldGroup(group, group)
+            if self.observer is not None and group.members:
+                self.observer.share_decided(group, group, None, self._clock.now_ms())
+        if groups:
+            TurnQueue(self._clock, steps_per_turn=PER_TURN).add(self._sessions_begin(groups))
+
+    def _sessions_begin(self, groups: Sequence[ShareGroup]) -> Iterator[None]:
+        """Begin the session of a member in each step. One that has sent a heartbeat since has its own."""
+        for group in groups:
+            timeout_ms = self.config_of(group.group_id).session_timeout_ms
+            for member_id, member in group.members.items():
+                held = self._held.get(group.group_id)
+                key = TimerKey(group.group_id, ConsumerTimerKind.SESSION, member_id)
+                if held is not None and member_id in held.current.members and key not in self._timers:
+                    self._timers.start(key, timeout_ms, epoch=member.epoch)
+                yield
+
+    def close(self) -> None:
+        """Stop every timer. Nothing is answered any more but by the writer, which ends first."""
+        self._computations.close()
+        self._timers.close()
+        self._held.clear()
+
+    # Events
+
+    def happen(self, group_id: str, event: ShareEvent) -> Happened:
+        """Decide an event of a group, which begins with it if there is none."""
+        held = self._held.get(group_id)
+        before = ShareGroup(group_id) if held is None else held.current
+        version, topics = self._topics.metadata_version, self._topics.topics
+        is_heartbeat = isinstance(event, ShareHeartbeat)
+        decided = decide(
+            before,
+            event,
+            now_ms=self._clock.now_ms(),
+            config=self.config_of(group_id),
+            topics=topics,
+            looks=is_heartbeat
+            and (held is None or held.seen_version != version or held.seen_states is not before.states),
+            busy=frozenset[Uuid]() if held is None else held.busy,
+            hash_of=lambda names: self._hashes.of(names, topics, version),
+            is_computing=self._computations.runs(group_id),
+        )
+        written = PendingWrite()
+        if decided.is_refused:
+            written(ErrorCode.NONE, -1)  # a refusal waits for nothing
+            return Happened(decided.answer, written)
+        if decided.records:
+            held = self._write(group_id, held, decided, written)
+        elif held is None or not held.in_flight:
+            written(ErrorCode.NONE, -1)
+        else:
+            self._writer.after_writes(written)
+        if held is None:
+            return Happened(decided.answer, written, is_refused=True)
+        if is_heartbeat:
+            held.seen_version, held.seen_states = version, decided.group.states
+        if decided.records and self.observer is not None:
+            self.observer.share_decided(before, decided.group, event, self._clock.now_ms())
+        if isinstance(event, ShareHeartbeat) and event.member_epoch >= JOIN_EPOCH:
+            self.stats.share_rebalances += decided.group.epoch > before.epoch
+        self._apply(group_id, decided.timers)
+        if decided.wants_target:
+            self._computations.begin(group_id, target_in_steps(held.current, topics))
+        return Happened(decided.answer, written)
+
+    def _write(
+        self, group_id: str, held: _HeldGroup | None, decided: Decided, written: PendingWrite
+    ) -> _HeldGroup | None:
+        """Write the records of a decision, which counts from now on; None if the log refuses them."""
+        is_new = held is None
+        if held is None:
+            held = self._held[group_id] = _HeldGroup(decided.group, None)
+        before, held.current = held.current, decided.group
+        held.in_flight += 1
+        outcome: list[ErrorCode] = []
+        is_in_log = False
+
+        def settled(error: ErrorCode, base_offset: int) -> None:
+            outcome.append(error)
+            if is_in_log and error is not ErrorCode.NONE:
+                held.seen_version = -1
+                self._computations.cancel(group_id)
+            self._settled(group_id, held, decided.group, error)
+            written(error and of_consumer_group(error), base_offset)
+
+        self.write(encoded(group_id, decided.records), settled)
+        if outcome and outcome[0] is not ErrorCode.NONE:
+            if not is_new:
+                held.current = before
+            return None
+        is_in_log = True
+        return held
+
+    def _settled(self, group_id: str, held: _HeldGroup, group: ShareGroup, error: ErrorCode) -> None:
+        held.in_flight -= 1
+        if error is ErrorCode.NONE:
+            held.durable = group
+        elif held.durable is not None:
+            held.current = held.durable
+        elif not held.in_flight and self._held.get(group_id) is held:
+            self.forget(group_id)
+
+    def _target_computed(self, group_id: str, event: ShareTargetsComputed) -> bool:
+        held = self._held.get(group_id)
+        return held is not None and not held.is_going and not self.happen(group_id, event).is_refused
+
+    # Topics that are gone
+
+    def forget_topics(self, names: frozenset[str] | None = None) -> None:
+        """Leave topics with these names, by default with any, out of the lists of states if they are not there any
+        more: they may have come back under other ids. A group in each step, in the background."""
+        TurnQueue(self._clock, steps_per_turn=PER_TURN).add(self._topics_go(self.ids(), names))
+
+    def _topics_go(self, group_ids: Sequence[str], names: frozenset[str] | None) -> Iterator[None]:
+        for group_id in group_ids:
+            group = self.current(group_id)
+            if group is not None and (gone := self._gone(group.states, names)):
+                self.happen(group_id, TopicsGone(gone))
+            yield
+
+    def _gone(self, states: StateTopics, names: frozenset[str] | None) -> frozenset[Uuid]:
+        topics = self._topics.topics
+        listed = [
+            (topic_id, topic.name) for topic_id, topic in (*states.initializing.items(), *states.initialized.items())
+        ]
+        found = [
+            topic_id
+            for topic_id, name in (*listed, *states.deleting.items())
+            if (names is None or name in names) and ((topic := topics.get(name)) is None or topic.topic_id != topic_id)
+        ]
+        return frozenset(found)
+
+    # What an administrator does
+
+    def turn(self, group_id: str) -> asyncio.Lock:
+        """The lock under which one administrator after the other changes a group, or its states."""
+        return self._held[group_id].turn
+
+    def set_busy(self, group_id: str, topics: frozenset[Uuid]) -> None:
+        """Begin no states of these topics meanwhile."""
+        held = self._held.get(group_id)
+        if held is not None:
+            held.busy = topics
+            held.seen_states = None  # what was left out is looked at again
+
+    def busy(self, group_id: str) -> frozenset[Uuid]:
+        """The topics of which no states are to begin."""
+        held = self._held.get(group_id)
+        return frozenset() if held is None else held.busy
+
+    def begin_end(self, group_id: str) -> None:
+        """The group is being deleted: nobody is to join it."""
+        self._held[group_id].is_going = True
+
+    def live_on(self, group_id: str) -> None:
+        """The group could not be deleted."""
+        held = self._held.get(group_id)
+        if held is not None:
+            held.is_going = False
+
+    def end(self, group_id: str, written: PendingWrite) -> None:
+        """Write the tombstones of a group, which is forgotten when they are durable."""
+
+        def settled(error: ErrorCode, base_offset: int) -> None:
+            if error is ErrorCode.NONE and group_id in self._held:
+                self.forget(group_id)
+            written(error, base_offset)
+
+        self.write(encoded(group_id, end_records(self._held[group_id].current)), settled)
+
+    def forget(self, group_id: str) -> None:
+        """The group is gone."""
+        self._computations.cancel(group_id)
+        for member_id in self._held.pop(group_id).current.members:
+            self._timers.cancel(TimerKey(group_id, ConsumerTimerKind.SESSION, member_id))
+
+    def write(self, records: Sequence[NewRecord], settled: Settled) -> None:
+        """Write records of the partition's groups."""
+        now_ms = self._clock.now_ms()
+        self._writer.write(group_records.batch(records, self._config, now_ms=now_ms), now_ms=now_ms, settled=settled)
+
+    # Timers
+
+    def _apply(self, group_id: str, effects: Sequence[TimerEffect]) -> None:
+        for effect in effects:
+            match effect:
+                case StartMemberTimer(timer, delay_ms, epoch, _):
+                    self._timers.start(TimerKey(group_id, *timer), delay_ms, epoch=epoch)
+                case CancelMemberTimer(timer):
+                    self._timers.cancel(TimerKey(group_id, *timer))
+
+    def _fired(self, key: TimerKey, epoch: int) -> None:
+        group_id = key.group_id
+        if group_id in self._held and self.happen(group_id, SessionEnded(key.member_id)).is_refused:
+            self._timers.start(key, self.config_of(group_id).heartbeat_interval_ms, epoch=epoch)
