@@ -16,6 +16,7 @@ from eosin.protocol.schemas.records import (
     consumer_offsets,
     consumer_protocol,
     share_groups,
+    streams_groups,
     transaction_state,
 )
 from eosin.protocol.types import DecodeError, EncodeError, Message, RecordKind, RecordSchema
@@ -27,6 +28,7 @@ _KINDS: Final = (
     *consumer_offsets.KINDS,
     *consumer_groups.KINDS,
     *share_groups.KINDS,
+    *streams_groups.KINDS,
     *cluster_metadata.KINDS,
 )
 _EMBEDDED: Final = (consumer_protocol.SUBSCRIPTION, consumer_protocol.ASSIGNMENT)
