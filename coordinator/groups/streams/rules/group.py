@@ -122,6 +122,13 @@ class StreamsMember(msgspec.Struct, frozen=True, gc=False):
         return self.state is StreamsMemberState.STABLE and self.epoch == assignment_epoch
 
 
+class Owner(NamedTuple):
+    """A member that runs a task, with its process."""
+
+    member_id: str
+    process_id: str
+
+
 class ProcessTask(NamedTuple):
     """A task by the process that has its state."""
 
@@ -146,8 +153,8 @@ class StreamsGroup(msgspec.Struct, frozen=True, gc=False):
     topology: Topology | None = None
     members: SortedMap[str, StreamsMember] = EMPTY
     targets: SortedMap[str, MemberTasks] = EMPTY
-    owners: Mapping[Task, str] = {}
-    """The process that runs a task, or is to stop it."""
+    owners: Mapping[Task, Owner] = {}
+    """Who runs a task, or is to stop it."""
     copies: Mapping[ProcessTask, int] = {}
     """How many members of a process keep a copy of a task's state."""
     is_stored: bool = False
@@ -203,7 +210,7 @@ def without_member(group: StreamsGroup, member_id: str) -> StreamsGroup:
 
 def _indexed(
     group: StreamsGroup, before: StreamsMember | None, after: StreamsMember | None
-) -> tuple[Mapping[Task, str], Mapping[ProcessTask, int]]:
+) -> tuple[Mapping[Task, Owner], Mapping[ProcessTask, int]]:
     """The indexes of a group in which a member is another one. (At most 10,000 tasks: a copy is made.)"""
     owners, copies = dict(group.owners), dict(group.copies)
     if before is not None:
@@ -215,7 +222,7 @@ def _indexed(
             if left:
                 copies[key] = left
     if after is not None:
-        owners.update(dict.fromkeys(after.active(), after.process_id))
+        owners.update(dict.fromkeys(after.active(), Owner(after.member_id, after.process_id)))
         for task in after.kept():
             key = ProcessTask(after.process_id, task)
             copies[key] = copies.get(key, 0) + 1
