@@ -1,8 +1,8 @@
 """`reconciled`: the next step of a member on its way to its target (streams-groups.md 6). Pure.
 
 As with partitions, a member first revokes what is not in its target, at its old epoch. Then it comes to the target's
-epoch, and gets what is free; the rest follows when others have revoked it. A task is free to run when nobody runs it and
-no other member of the process has its state open; a copy is kept when no other member of the process has it in any role.
+epoch, and gets what is free; the rest follows when others have revoked it. A task is free to run when nobody runs it
+and no other member of the process has its state open; a copy is kept when no other member of the process has the task.
 """
 
 from collections.abc import Mapping
