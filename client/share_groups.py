@@ -20,7 +20,7 @@ from eosin.protocol.schemas.share_group_describe import (
 
 @dataclass(frozen=True, slots=True)
 class SharePosition:
-    """Where a share group is in a partition."""
+    """The place of a share group in a partition."""
 
     start_offset: int
     """Every record before it is done with; -1 while nobody has read."""
@@ -29,7 +29,8 @@ class SharePosition:
 
 
 async def described_share_group(client: Client, node: int, group_id: str) -> DescribedGroup | None:
-    """What the coordinator tells of a share group, an error included; None from a broker that knows no such groups."""
+    """Ask the coordinator about a share group: its answer, an error included; None from a broker that knows no such
+    groups."""
     key = ApiKey.SHARE_GROUP_DESCRIBE
     if (await client.peer(node)).versions.served(key) is None:
         return None
@@ -39,7 +40,7 @@ async def described_share_group(client: Client, node: int, group_id: str) -> Des
 
 
 async def share_positions(client: Client, group_id: str) -> dict[TopicPartition, SharePosition]:
-    """Where a share group is, in every partition of which it has a state. Raises BrokerError."""
+    """Ask where a share group is, in every partition of which it has a state. Raises BrokerError."""
     request = DescribeShareGroupOffsetsRequest((DescribeShareGroupOffsetsRequestGroup(group_id, None),))
 
     async def attempt() -> dict[TopicPartition, SharePosition]:

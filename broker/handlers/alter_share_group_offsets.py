@@ -47,7 +47,7 @@ async def handle(
         )
     asked = _Asked(request, context, services)
     count = len(request.topics) + sum(len(topic.partitions) for topic in request.topics)
-    await made_for_each(asked.look(), count, context, services)
+    await made_for_each(asked.find(), count, context, services)
     if asked.is_malformed:
         return refuse(request, context, ErrorCode.INVALID_REQUEST)
     outcome = await services.groups.share.alter_offsets(request.group_id, asked.offsets, asked.names)
@@ -56,7 +56,7 @@ async def handle(
     topics = await made_for_nested(
         request.topics,
         lambda topic: topic.partitions,
-        lambda topic, each: asked.answer(topic, each, outcome),
+        lambda topic, each: asked.response(topic, each, outcome),
         lambda topic, made: AlterShareGroupOffsetsResponseTopic(
             topic.topic_name, asked.ids.get(topic.topic_name, ZERO_UUID), made
         ),
@@ -84,8 +84,8 @@ class _Asked:
         """The names of these topics."""
         return {topic_id: name for name, topic_id in self.ids.items()}
 
-    def look(self) -> Iterator[None]:
-        """Look at one topic, or partition, after the other."""
+    def find(self) -> Iterator[None]:
+        """Find one topic, or partition, after the other."""
         for asked in self._request.topics:
             yield
             if not self._context.session.may(Operation.READ, ResourceType.TOPIC, asked.topic_name):
@@ -102,13 +102,13 @@ class _Asked:
                     self.is_malformed |= place in self.offsets or each.start_offset < 0
                     self.offsets[place] = each.start_offset
 
-    def answer(
+    def response(
         self,
         topic: AlterShareGroupOffsetsRequestTopic,
         asked: AlterShareGroupOffsetsRequestPartition,
         outcome: Mapping[TopicIdPartition, ErrorCode],
     ) -> AlterShareGroupOffsetsResponsePartition:
-        """The answer for one partition."""
+        """The response about one partition."""
         place = TopicIdPartition(self.ids.get(topic.topic_name, ZERO_UUID), asked.partition_index)
         error = outcome.get(place, _UNKNOWN)
         if topic.topic_name in self._denied:

@@ -41,7 +41,7 @@ async def handle(
     ids: dict[str, Uuid] = {}
     denied: set[str] = set()
 
-    def look() -> Iterator[None]:
+    def find() -> Iterator[None]:
         for asked in request.topics:
             yield
             topic = services.cluster.topics.get(asked.topic_name)
@@ -50,12 +50,12 @@ async def handle(
             elif topic is not None:
                 ids[topic.name] = topic.topic_id
 
-    await made_for_each(look(), len(request.topics), context, services)
+    await made_for_each(find(), len(request.topics), context, services)
     outcome = await services.groups.share.delete_offsets(request.group_id, frozenset(ids.values()))
     if isinstance(outcome, ErrorCode):
         return refuse(request, context, outcome)
 
-    def answer(name: str) -> DeleteShareGroupOffsetsResponseTopic:
+    def response(name: str) -> DeleteShareGroupOffsetsResponseTopic:
         topic_id = ids.get(name, ZERO_UUID)
         error = outcome.get(topic_id, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if name in denied:
@@ -63,7 +63,7 @@ async def handle(
         text = None if error is ErrorCode.NONE else _MESSAGES.get(error, error.name)
         return DeleteShareGroupOffsetsResponseTopic(name, topic_id, error, text)
 
-    answers = (answer(topic.topic_name) for topic in request.topics)
+    answers = (response(topic.topic_name) for topic in request.topics)
     made = await made_for_each(answers, len(request.topics), context, services)
     return DeleteShareGroupOffsetsResponse(responses=tuple(made))
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup
 from eosin.coordinator.groups.rules.group import Group, protocol_bytes
+from eosin.coordinator.groups.share.rules.group import ShareGroup
 from eosin.network.audit import log
 from eosin.protocol.errors import ErrorCode
 from eosin.runtime.log_budget import LogBudget
@@ -127,21 +128,42 @@ class GroupShares:
             if group is None:
                 share.groups.pop(group_id, None)
             else:
-                held += _size(group) if isinstance(group, Group) else _size_of_consumer_group(group)
+                held += _size_of(group)
 
         await in_turns(list(share.groups), count, self._clock)
         share.held_bytes = held
 
-    def _with_members(self, group_id: str) -> Group | ConsumerGroup | None:
+    def _with_members(self, group_id: str) -> "AnyGroup | None":
         """A group of any kind; None if it has no members."""
-        found: Group | ConsumerGroup | ErrorCode = self._groups.describe(group_id)
+        found: AnyGroup | ErrorCode = self._groups.describe(group_id)
         if isinstance(found, ErrorCode):
             found = self._groups.describe_consumer(group_id)
+        if isinstance(found, ErrorCode):
+            found = self._groups.share.describe(group_id)
         return None if isinstance(found, ErrorCode) or not found.members else found
 
 
 PARTITION_BYTES: Final = 200
 """Bytes that a partition of a consumer group takes, which its target, its owner and its member have."""
+
+AnyGroup = Group | ConsumerGroup | ShareGroup
+
+
+def _size_of(group: AnyGroup) -> int:
+    match group:
+        case Group():
+            return _size(group)
+        case ConsumerGroup():
+            return _size_of_consumer_group(group)
+        case ShareGroup():
+            return _size_of_share_group(group)
+
+
+def _size_of_share_group(group: ShareGroup) -> int:
+    size = MEMBER_BYTES + 2 * len(group.group_id)
+    for member in group.members.values():
+        size += MEMBER_BYTES + sum(map(len, member.topics)) + PARTITION_BYTES * len(member.assigned)
+    return size
 
 
 def _size_of_consumer_group(group: ConsumerGroup) -> int:

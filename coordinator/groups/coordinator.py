@@ -45,7 +45,7 @@ from eosin.coordinator.groups.rules.stats import GroupStats
 from eosin.coordinator.groups.rules.write_errors import of_group_record, of_offsets
 from eosin.coordinator.groups.shard import NO_TOPICS, Shard, Shards
 from eosin.coordinator.groups.share.ports import NO_SHARE_STATES, ShareSurroundings
-from eosin.coordinator.groups.share.requests import ShareRequests
+from eosin.coordinator.groups.share_requests import ShareRequests
 from eosin.coordinator.ports import CoordinatorLogs
 from eosin.coordinator.transactions.ports import TransactionVerifier
 from eosin.protocol.errors import ErrorCode

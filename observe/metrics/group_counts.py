@@ -2,13 +2,13 @@
 4.3)."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup, ConsumerGroupState
 from eosin.coordinator.groups.rules.listing import CLASSIC, CONSUMER, SHARE
 from eosin.coordinator.groups.rules.stats import GroupStats
-from eosin.coordinator.groups.share.rules.group import ShareGroupState
+from eosin.coordinator.groups.share.rules.group import ShareGroup, ShareGroupState
 from eosin.observe.metrics.families import Family, Row, gauge, single
 
 PREFIX: Final = "kafka_server_group_coordinator_metrics_"
@@ -19,13 +19,16 @@ def unrevoked_partitions(group: ConsumerGroup) -> int:
     return sum(len(member.pending) for member in group.members.values())
 
 
-def group_counts(*, classic: int, consumers: Counter[str], shares: Counter[str], stats: GroupStats) -> Iterator[Family]:
-    """Groups of all kinds, `consumers` and `shares` by their state, and what they have done."""
-    kinds: list[Row] = [((CLASSIC,), classic), ((CONSUMER,), consumers.total()), ((SHARE,), shares.total())]
+def group_counts(
+    *, classic: int, consumers: Counter[str], shares: Iterable[ShareGroup], stats: GroupStats
+) -> Iterator[Family]:
+    """Groups of all kinds, `consumers` by their state, and what they have done."""
+    shared = Counter(group.state.value for group in shares)
+    kinds: list[Row] = [((CLASSIC,), classic), ((CONSUMER,), consumers.total()), ((SHARE,), shared.total())]
     yield gauge(f"{PREFIX}group_count", "Groups of this broker, by protocol.", kinds, "protocol")
     states: list[Row] = [((state.value,), consumers[state.value]) for state in ConsumerGroupState]
     yield gauge(f"{PREFIX}consumer_group_count", "Consumer groups (KIP-848), by state.", states, "state")
-    states = [((state.value,), shares[state.value]) for state in ShareGroupState]
+    states = [((state.value,), shared[state.value]) for state in ShareGroupState]
     yield gauge(f"{PREFIX}share_group_count", "Share groups (KIP-932), by state.", states, "state")
     # Kafka's exporters make gauges of these, though they only grow.
     text = "Rebalances of consumer groups, but for those that follow from a departure."

@@ -16,6 +16,7 @@ from wire import Wire, unique
 from eosin.cli.groups import _member
 from eosin.client.groups import GroupMember
 from eosin.protocol.schemas.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from eosin.protocol.schemas.share_group_heartbeat import ShareGroupHeartbeatRequest
 
 pytestmark = pytest.mark.process
 
@@ -267,3 +268,47 @@ def test_members_of_a_consumer_group_show_their_epochs_subscriptions_and_moves(t
         shell.ok("groups", "delete-offsets", "readers", "--topic", "orders:0")
         shell.ok("groups", "delete", "readers")
         assert shell.ok("groups", "list", "--json").rows == []
+
+
+# Share groups of KIP-932
+
+
+async def share_heartbeat(address: str, epoch: int) -> int:
+    """A heartbeat of the member `a` of the share group `workers`; returns its epoch."""
+    wire = await Wire.open(address)
+    topics = ("orders",) if epoch == 0 else None
+    answer = await wire.ask(ShareGroupHeartbeatRequest("workers", "a", epoch, "r", topics), 1)
+    await wire.close()
+    assert answer.error_code == 0, answer
+    return int(answer.member_epoch)
+
+
+def test_a_share_group_is_shown_with_its_members_and_deleted_when_it_has_none(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path / "data") as broker, Shell(broker.address) as shell:
+        shell.ok("features", "upgrade", "share.version")
+        shell.ok("topics", "create", "orders", "--partitions", "2")
+        epoch = asyncio.run(share_heartbeat(broker.address, 0))
+        listed = shell.ok("groups", "list", "--type", "share", "--json").rows
+        assert [(each["group"], each["state"], each["protocol"]) for each in listed] == [("workers", "Stable", "share")]
+        (found,) = shell.ok("groups", "describe", "workers", "--json").rows
+        assert (found["type"], found["state"], found["epoch"], found["assignor"]) == (
+            "share",
+            "Stable",
+            epoch,
+            "simple",
+        )
+        (member,) = found["members"]
+        assert (member["member_id"], member["rack"], member["epoch"], member["topics"]) == ("a", "r", epoch, ["orders"])
+        heading, titles, *lines = shell.ok("groups", "describe", "workers", "--members").lines
+        assert heading.startswith("workers: share group, Stable, 1 member; 0 records not done with; epoch")
+        assert ("INSTANCE ID" in titles, lines[0].startswith("a ")) == (False, True)
+        assert shell.ok("explain", "workers").lines[0].startswith("share group workers: Stable, 1 member, ")
+        code, said = shell.refused("groups", "delete", "workers")
+        assert (code, "is Stable with 1 member: stop them first" in said) == (1, True), said
+        code, said = shell.refused("features", "downgrade", "share.version=0")
+        assert (code, "share groups have members, as workers" in said) == (1, True), said
+        asyncio.run(share_heartbeat(broker.address, -1))
+        code, said = shell.refused("groups", "reset-offsets", "workers", "--topic", "orders", "--to-latest")
+        assert (code, "is a share group: kafka-share-groups.sh puts it elsewhere" in said) == (1, True), said
+        assert "no members: it stays until it is deleted" in shell.ok("groups", "describe", "workers").lines[0]
+        shell.ok("features", "downgrade", "share.version=0")

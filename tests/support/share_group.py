@@ -15,7 +15,7 @@ from eosin.coordinator.groups.consumer.rules.events import (
 from eosin.coordinator.groups.rules.config import ShareGroupConfig
 from eosin.coordinator.groups.share.log.records import KIND_KEYS, encoded
 from eosin.coordinator.groups.share.log.replay import replayed
-from eosin.coordinator.groups.share.rules.decide import Decided, decide
+from eosin.coordinator.groups.share.rules.decide import ShareOutcome, decide
 from eosin.coordinator.groups.share.rules.events import (
     SessionEnded,
     ShareEvent,
@@ -57,7 +57,7 @@ class RuledShareGroup:
         self._seen_states: object = None
         self._offset = 0
 
-    def happen(self, event: ShareEvent) -> Decided:
+    def happen(self, event: ShareEvent) -> ShareOutcome:
         """Decide an event."""
         decided = decide(
             self.group,

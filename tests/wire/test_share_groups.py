@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import pytest
 from fake_share_states import FakeShareStates
-from wire import Wire, better_than_kafka, unique
+from wire import Wire, unique
 from wire_consumer_group import ConsumerMember
 from wire_group import RawMember
 from wire_share_group import ShareMember, alter, described, forget, serve_share_groups, where
@@ -133,11 +133,6 @@ async def test_another_subscription_begins_another_epoch(wire: Wire, group: str)
 
 
 # --- one name, one kind
-
-
-@better_than_kafka("there a member whose group is lost is told 69, which is fatal to it")
-async def test_a_member_whose_group_is_lost_joins_again(wire: Wire, group: str) -> None:
-    assert await refusal(ShareMember(wire, group, epoch=3)) == UNKNOWN_MEMBER
 
 
 async def test_who_leaves_a_group_that_is_not_there_is_told_so(wire: Wire, group: str) -> None:

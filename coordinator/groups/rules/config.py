@@ -86,7 +86,7 @@ class ShareGroupConfig:
     partition_max_record_locks: int = 2_000
     """Records of one share partition that are on their way at most."""
     auto_offset_reset: str = LATEST
-    """Where the group begins to read: latest, earliest, or by_duration: and an ISO 8601 duration."""
+    """The place where the group begins to read: latest, earliest, or by_duration: and an ISO 8601 duration."""
     isolation_level: str = READ_UNCOMMITTED
     """read_uncommitted or read_committed, whatever the members say."""
     renew_acknowledge_enable: bool = True

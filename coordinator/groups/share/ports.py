@@ -50,7 +50,7 @@ class NoShareStates:
 
 
 class ShareSurroundings(NamedTuple):
-    """What share groups work with."""
+    """The surroundings of share groups."""
 
     states: ShareStateStore = NoShareStates()
     config_of: ShareConfigOf | None = None

@@ -8,14 +8,14 @@ log fails, a group is again what is durable.
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
+from eosin.coordinator.groups.consumer.consumer_groups import Happened
 from eosin.coordinator.groups.consumer.member_timers import MemberTimers, TimerKey
 from eosin.coordinator.groups.consumer.ports import ClusterTopics
 from eosin.coordinator.groups.consumer.rules.events import (
     CancelMemberTimer,
     ConsumerTimerKind,
-    HeartbeatResult,
     StartMemberTimer,
     TimerEffect,
 )
@@ -28,7 +28,7 @@ from eosin.coordinator.groups.rules.stats import GroupStats
 from eosin.coordinator.groups.rules.write_errors import of_consumer_group
 from eosin.coordinator.groups.share.log.records import encoded
 from eosin.coordinator.groups.share.ports import ShareGroupObserver
-from eosin.coordinator.groups.share.rules.decide import Decided, decide
+from eosin.coordinator.groups.share.rules.decide import ShareOutcome, decide
 from eosin.coordinator.groups.share.rules.events import (
     SessionEnded,
     ShareEvent,
@@ -50,7 +50,7 @@ PER_TURN: Final = 1000
 """Members whose sessions begin after a load, or groups that are looked at, in one turn of the event loop."""
 
 
-class _HeldGroup:
+class _HeldShareGroup:
     """One group."""
 
     __slots__ = ("busy", "current", "durable", "in_flight", "is_going", "seen_states", "seen_version", "turn")
@@ -73,15 +73,6 @@ class _HeldGroup:
         """The states at that time."""
 
 
-class Happened(NamedTuple):
-    """The outcome of an event: the answer, once `written` has ended well."""
-
-    answer: HeartbeatResult | None
-    written: PendingWrite
-    is_refused: bool = False
-    """True if the log has refused the records, and nothing has happened."""
-
-
 class ShareGroups:
     """The groups by id."""
 
@@ -101,7 +92,7 @@ class ShareGroups:
         self._clock = clock
         self._config = config
         self._topics = topics
-        self._held: dict[str, _HeldGroup] = {}
+        self._held: dict[str, _HeldShareGroup] = {}
         self._hashes = TopicHashes()
         self._timers = MemberTimers(session_clock, self._fired)
         self._computations = TargetComputations(clock=clock, keep=self._target_computed)
@@ -146,7 +137,7 @@ class ShareGroups:
     def load(self, groups: Sequence[ShareGroup]) -> None:
         """Begin with these groups, which the log has: every member has a whole session."""
         for group in groups:
-            self._held[group.group_id] = _HeldGroup(group, group)
+            self._held[group.group_id] = _HeldShareGroup(group, group)
             if self.observer is not None and group.members:
                 self.observer.share_decided(group, group, None, self._clock.now_ms())
         if groups:
@@ -213,12 +204,12 @@ class ShareGroups:
         return Happened(decided.answer, written)
 
     def _write(
-        self, group_id: str, held: _HeldGroup | None, decided: Decided, written: PendingWrite
-    ) -> _HeldGroup | None:
+        self, group_id: str, held: _HeldShareGroup | None, decided: ShareOutcome, written: PendingWrite
+    ) -> _HeldShareGroup | None:
         """Write the records of a decision, which counts from now on; None if the log refuses them."""
         is_new = held is None
         if held is None:
-            held = self._held[group_id] = _HeldGroup(decided.group, None)
+            held = self._held[group_id] = _HeldShareGroup(decided.group, None)
         before, held.current = held.current, decided.group
         held.in_flight += 1
         outcome: list[ErrorCode] = []
@@ -240,7 +231,7 @@ class ShareGroups:
         is_in_log = True
         return held
 
-    def _settled(self, group_id: str, held: _HeldGroup, group: ShareGroup, error: ErrorCode) -> None:
+    def _settled(self, group_id: str, held: _HeldShareGroup, group: ShareGroup, error: ErrorCode) -> None:
         held.in_flight -= 1
         if error is ErrorCode.NONE:
             held.durable = group
@@ -282,8 +273,10 @@ class ShareGroups:
     # What an administrator does
 
     def turn(self, group_id: str) -> asyncio.Lock:
-        """The lock under which one administrator after the other changes a group, or its states."""
-        return self._held[group_id].turn
+        """The lock under which one administrator after the other changes a group, or its states. Of a group that has
+        gone meanwhile it is nobody's."""
+        held = self._held.get(group_id)
+        return asyncio.Lock() if held is None else held.turn
 
     def set_busy(self, group_id: str, topics: frozenset[Uuid]) -> None:
         """Begin no states of these topics meanwhile."""

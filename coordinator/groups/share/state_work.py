@@ -49,13 +49,15 @@ class StateWork:
         self._store = store
         self._clock = clock
         self._initializing: dict[str, dict[asyncio.Task[None], frozenset[TopicIdPartition]]] = {}
-        """What is under way, by group."""
+        """The tasks under way, by group, each with its partitions."""
         self._waits: dict[str, tuple[float, int]] = {}
         """Of groups whose initialization has failed: the time of the next try, and the delay before it in ms."""
         self._tasks: dict[asyncio.Task[None], None] = {}
+        self._is_closed = False
 
     def close(self) -> None:
         """Begin nothing more. What the store was asked for may happen all the same."""
+        self._is_closed = True
         for task in [*self._tasks, *(each for tasks in self._initializing.values() for each in tasks)]:
             task.cancel()
 
@@ -155,7 +157,8 @@ class StateWork:
 
     async def _begin_at(self, group_id: str, offsets: Mapping[TopicIdPartition, int]) -> Errors | ErrorCode:
         group = self._groups.current(group_id)
-        assert group is not None
+        if group is None:
+            return ErrorCode.NOT_COORDINATOR
         epoch = group.epoch
 
         def start(partition: SharePartition) -> Awaitable[ErrorCode]:
@@ -248,6 +251,8 @@ class StateWork:
         return await written.wait()
 
     def _refusal(self, group_id: str) -> ErrorCode:
+        if self._is_closed:
+            return ErrorCode.NOT_COORDINATOR
         group = self._groups.current(group_id)
         if group is None or self._groups.is_going(group_id):
             return ErrorCode.GROUP_ID_NOT_FOUND

@@ -13,6 +13,7 @@ from eosin.broker.handlers import join_group, leave_group, sync_group
 from eosin.broker.security.group_shares import COUNT_AGAIN_MS, GroupShares
 from eosin.coordinator.groups.consumer.rules.events import ConsumerHeartbeat
 from eosin.coordinator.groups.rules.group import Group
+from eosin.coordinator.groups.share.rules.events import ShareHeartbeat
 from eosin.model.principals import Principal
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.schemas.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -85,11 +86,27 @@ async def test_there_is_room_again_when_members_have_left(apis: GroupApis) -> No
     assert (await join(apis, "again")).error_code == ErrorCode.NONE
 
 
+async def test_members_of_share_groups_fill_the_share_too_and_leave_room_when_they_go(apis: GroupApis) -> None:
+    assert apis.shares is not None
+    for number in range(20):
+        request = ShareHeartbeat("m", 0, topics=("t" * 200,) * 10)
+        assert apis.shares.admits(asked_by("mallory"), f"g-{number}", 2000)
+        assert (await apis.groups.share.heartbeat(f"g-{number}", request)).error is ErrorCode.NONE
+    mallory = asked_by("mallory")
+    assert not apis.shares.admits(mallory, "more", 60_000)
+    assert not await apis.shares.admits_after_count(mallory, "more", 60_000)
+    for number in range(20):
+        await apis.groups.share.heartbeat(f"g-{number}", ShareHeartbeat("m", -1))
+    apis.clock.advance(COUNT_AGAIN_MS)
+    assert await apis.shares.admits_after_count(mallory, "more", 60_000)
+
+
 class Groups:
     """The groups of a coordinator, each of one member, by their ids."""
 
     def __init__(self) -> None:
         self.live: dict[str, Group] = {}
+        self.share = SimpleNamespace(describe=self.describe_consumer)
 
     def describe(self, group_id: str) -> Group | ErrorCode:
         return self.live.get(group_id, ErrorCode.GROUP_ID_NOT_FOUND)

@@ -35,10 +35,11 @@ def assign_in_steps(members: Sequence[SubscribedMember], topics: Assignable, pre
     shares: dict[str, set[TopicIdPartition]] = {member.member_id: set() for member in ordered}
     yield
     if len(frozenset(member.topics for member in ordered)) == 1:
-        wanted = sorted(topic_id for topic_id in topics if topic_id in ordered[0].topics)
-        yield from _share_out(
-            ordered, [each for topic_id in wanted for each in _of(topic_id, topics)], previous, shares
-        )
+        partitions: list[TopicIdPartition] = []
+        for topic_id in sorted(ordered[0].topics.intersection(topics)):
+            partitions += _of(topic_id, topics)
+            yield
+        yield from _share_out(ordered, partitions, previous, shares)
     else:
         for topic_id in sorted(topics):
             subscribers = [member for member in ordered if topic_id in member.topics]
@@ -67,7 +68,11 @@ def _share_out(
     sharing = -(-len(members) // len(partitions))
     places = sharing * len(partitions)
     wishes = [-(-places * (i + 1) // len(members)) + (-places * i // len(members)) for i in range(len(members))]
-    holders: dict[TopicIdPartition, list[int]] = {each: [] for each in partitions}
+    holders: dict[TopicIdPartition, list[int]] = {}
+    for place, each in enumerate(partitions):
+        holders[each] = []
+        if not place % PER_STEP:
+            yield
     had: list[set[TopicIdPartition]] = []
     for number, member in enumerate(members):
         kept: set[TopicIdPartition] = set()

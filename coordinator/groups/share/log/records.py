@@ -7,7 +7,7 @@ from typing import Any, Final
 from eosin.coordinator.groups.consumer.assignors.assignment import Partitions, TopicIdPartition
 from eosin.coordinator.groups.consumer.rules.records import GroupEpoch, TargetEpoch
 from eosin.coordinator.groups.share.rules.group import ShareMember
-from eosin.coordinator.groups.share.rules.records import Kind, ShareRecord, Value
+from eosin.coordinator.groups.share.rules.records import ShareKind, ShareRecord, Value
 from eosin.coordinator.groups.share.rules.states import StateLists, StateTopic, StateTopics
 from eosin.protocol.names import Uuid
 from eosin.protocol.records.batch import NewRecord
@@ -37,18 +37,18 @@ _KIND_BYTES: Final = 2
 _STABLE: Final = 0
 """The only state of a member: it waits for nobody."""
 
-_KEYS: Final[Mapping[Kind, type[Message]]] = {
-    Kind.MEMBER: ShareGroupMemberMetadataKey,
-    Kind.GROUP: ShareGroupMetadataKey,
-    Kind.TARGET_EPOCH: ShareGroupTargetAssignmentMetadataKey,
-    Kind.TARGET: ShareGroupTargetAssignmentMemberKey,
-    Kind.CURRENT: ShareGroupCurrentMemberAssignmentKey,
-    Kind.STATES: ShareGroupStatePartitionMetadataKey,
+_KEYS: Final[Mapping[ShareKind, type[Message]]] = {
+    ShareKind.MEMBER: ShareGroupMemberMetadataKey,
+    ShareKind.GROUP: ShareGroupMetadataKey,
+    ShareKind.TARGET_EPOCH: ShareGroupTargetAssignmentMetadataKey,
+    ShareKind.TARGET: ShareGroupTargetAssignmentMemberKey,
+    ShareKind.CURRENT: ShareGroupCurrentMemberAssignmentKey,
+    ShareKind.STATES: ShareGroupStatePartitionMetadataKey,
 }
-OF_MEMBERS: Final = frozenset({Kind.MEMBER, Kind.TARGET, Kind.CURRENT})
+OF_MEMBERS: Final = frozenset({ShareKind.MEMBER, ShareKind.TARGET, ShareKind.CURRENT})
 """Kinds of which a group has one for each member."""
 
-KIND_KEYS: Final = frozenset(kind.to_bytes(_KIND_BYTES, "big") for kind in Kind)
+KIND_KEYS: Final = frozenset(kind.to_bytes(_KIND_BYTES, "big") for kind in ShareKind)
 """The first bytes of the keys of share groups."""
 
 
@@ -61,7 +61,7 @@ def encoded(group_id: str, records: Iterable[ShareRecord]) -> list[NewRecord]:
 
 
 def _is_current(record: ShareRecord) -> bool:
-    return record.kind is Kind.CURRENT
+    return record.kind is ShareKind.CURRENT
 
 
 def _key(group_id: str, record: ShareRecord) -> bytes:
@@ -111,39 +111,39 @@ def _infos(topics: StateLists) -> tuple[TopicPartitionsInfo, ...]:
 # Reading
 
 
-class KeyRead(ShareRecord, frozen=True, gc=False):
+class ShareKeyRead(ShareRecord, frozen=True, gc=False):
     """The key of a record, with the group that it is of."""
 
     group_id: str = ""
 
 
-def read_key(key: bytes) -> KeyRead:
+def read_key(key: bytes) -> ShareKeyRead:
     """The kind of a record, its name and its group. Raises DecodeError."""
     found: Any = decode_key(KINDS, key)
-    kind = Kind(int.from_bytes(key[:_KIND_BYTES], "big"))
-    return KeyRead(kind, found.member_id if kind in OF_MEMBERS else "", group_id=found.group_id)
+    kind = ShareKind(int.from_bytes(key[:_KIND_BYTES], "big"))
+    return ShareKeyRead(kind, found.member_id if kind in OF_MEMBERS else "", group_id=found.group_id)
 
 
-def read_value(kind: Kind, name: str, value: bytes) -> Value:
+def read_value(kind: ShareKind, name: str, value: bytes) -> Value:
     """The value of a record: of a member, as far as its kind tells. Raises DecodeError, also for a version that this
     one does not know."""
     match kind:
-        case Kind.GROUP:
+        case ShareKind.GROUP:
             group: ShareGroupMetadataValue = decode_value(ShareGroupMetadataValue, value)
             return GroupEpoch(group.epoch, group.metadata_hash)
-        case Kind.MEMBER:
+        case ShareKind.MEMBER:
             member: ShareGroupMemberMetadataValue = decode_value(ShareGroupMemberMetadataValue, value)
             topics = tuple(sorted(set(member.subscribed_topic_names)))
             return ShareMember(name, member.rack_id, member.client_id, member.client_host, topics)
-        case Kind.TARGET_EPOCH:
+        case ShareKind.TARGET_EPOCH:
             epoch: ShareGroupTargetAssignmentMetadataValue = decode_value(
                 ShareGroupTargetAssignmentMetadataValue, value
             )
             return TargetEpoch(epoch.assignment_epoch, epoch.assignment_timestamp)
-        case Kind.TARGET:
+        case ShareKind.TARGET:
             target: ShareGroupTargetAssignmentMemberValue = decode_value(ShareGroupTargetAssignmentMemberValue, value)
             return _places(target.topic_partitions)
-        case Kind.CURRENT:
+        case ShareKind.CURRENT:
             current: ShareGroupCurrentMemberAssignmentValue = decode_value(
                 ShareGroupCurrentMemberAssignmentValue, value
             )
@@ -153,7 +153,7 @@ def read_value(kind: Kind, name: str, value: bytes) -> Value:
                 previous_epoch=current.previous_member_epoch,
                 assigned=_places(current.assigned_partitions),
             )
-        case Kind.STATES:
+        case ShareKind.STATES:
             return _states_of(decode_value(ShareGroupStatePartitionMetadataValue, value))
 
 

@@ -16,8 +16,8 @@ from eosin.coordinator.groups.consumer.assignors.assignment import Partitions
 from eosin.coordinator.groups.consumer.rules.records import GroupEpoch, TargetEpoch
 from eosin.coordinator.groups.share.log.records import OF_MEMBERS, read_key, read_value
 from eosin.coordinator.groups.share.rules.group import INITIAL_EPOCH, ShareGroup, ShareMember, with_member
-from eosin.coordinator.groups.share.rules.records import Kind, ShareRecord, Value
-from eosin.coordinator.groups.share.rules.states import NO_STATES, StateTopics
+from eosin.coordinator.groups.share.rules.records import ShareKind, ShareRecord, Value
+from eosin.coordinator.groups.share.rules.states import NO_STATES, StateTopics, settled
 from eosin.coordinator.steps import InSteps, finished
 from eosin.protocol.records.scan import KeyValue
 from eosin.protocol.types import DecodeError
@@ -39,11 +39,11 @@ class ReplayedShareGroups(NamedTuple):
     """Groups with a record that cannot be read, and the offset of the first."""
 
 
-class _Found:
+class _FoundShareGroup:
     """The last records of one group."""
 
     def __init__(self) -> None:
-        self.values: dict[tuple[Kind, str], Value] = {}
+        self.values: dict[tuple[ShareKind, str], Value] = {}
         self.offset = -1
 
 
@@ -54,7 +54,7 @@ def replayed(records: Iterable[KeyValue]) -> ReplayedShareGroups:
 
 def replayed_in_steps(records: Iterable[KeyValue]) -> InSteps[ReplayedShareGroups]:
     """The same: a record, or a member, in each step."""
-    found: defaultdict[str, _Found] = defaultdict(_Found)
+    found: defaultdict[str, _FoundShareGroup] = defaultdict(_FoundShareGroup)
     broken: dict[str, int] = {}
     for record in records:
         yield
@@ -68,7 +68,7 @@ def replayed_in_steps(records: Iterable[KeyValue]) -> InSteps[ReplayedShareGroup
             if key.group_id not in broken:
                 broken[key.group_id] = record.offset
                 _LOG.error("the share group %.256r is not served: offset %d: %s", key.group_id, record.offset, error)
-        if key.kind is Kind.GROUP:
+        if key.kind is ShareKind.GROUP:
             of_group.offset = record.offset
     for group_id in broken:
         del found[group_id]
@@ -83,13 +83,13 @@ def replayed_in_steps(records: Iterable[KeyValue]) -> InSteps[ReplayedShareGroup
 
 
 def _group(
-    group_id: str, values: Mapping[tuple[Kind, str], Value]
+    group_id: str, values: Mapping[tuple[ShareKind, str], Value]
 ) -> InSteps[tuple[ShareGroup | None, list[ShareRecord]]]:
     """Put together the group, and the tombstones of what belongs to no member of it. A group of which only states are
     left is a group: they are to be deleted with it."""
-    own, target_epoch = values.get((Kind.GROUP, "")), values.get((Kind.TARGET_EPOCH, ""))
-    states = values.get((Kind.STATES, ""))
-    if own is None and states is None and not any(kind is Kind.MEMBER for kind, _ in values):
+    own, target_epoch = values.get((ShareKind.GROUP, "")), values.get((ShareKind.TARGET_EPOCH, ""))
+    states = values.get((ShareKind.STATES, ""))
+    if own is None and states is None and not any(kind is ShareKind.MEMBER for kind, _ in values):
         return None, [ShareRecord(kind, name) for kind, name in sorted(values, key=_tombstone_rank)]
     epoch = own.epoch if isinstance(own, GroupEpoch) else INITIAL_EPOCH
     group = ShareGroup(
@@ -97,7 +97,7 @@ def _group(
         epoch=epoch,
         metadata_hash=own.metadata_hash if isinstance(own, GroupEpoch) else 0,
         assignment_epoch=min(INITIAL_EPOCH, epoch),
-        states=states if isinstance(states, StateTopics) else NO_STATES,
+        states=settled(states) if isinstance(states, StateTopics) else NO_STATES,
         has_states=states is not None,
         is_stored=own is not None,
     )
@@ -108,12 +108,12 @@ def _group(
     targets: Editor[str, Partitions] = EMPTY.edit()
     for (kind, name), value in values.items():
         yield
-        if kind in OF_MEMBERS and (Kind.MEMBER, name) not in values:
+        if kind in OF_MEMBERS and (ShareKind.MEMBER, name) not in values:
             dropped.append(ShareRecord(kind, name))
-        elif kind is Kind.MEMBER:
+        elif kind is ShareKind.MEMBER:
             assert isinstance(value, ShareMember)
-            group = with_member(group, _whole(group, value, values.get((Kind.CURRENT, name))))
-        elif kind is Kind.TARGET:
+            group = with_member(group, _whole(group, value, values.get((ShareKind.CURRENT, name))))
+        elif kind is ShareKind.TARGET:
             assert isinstance(value, frozenset)
             targets[name] = value
     return replace(group, targets=targets.frozen()), sorted(dropped, key=lambda each: _tombstone_rank((each.kind, "")))
@@ -127,6 +127,13 @@ def _whole(group: ShareGroup, member: ShareMember, current: Value | None) -> Sha
     return replace(member, epoch=current.epoch, previous_epoch=current.previous_epoch, assigned=current.assigned)
 
 
-def _tombstone_rank(key: tuple[Kind, str]) -> int:
+def _tombstone_rank(key: tuple[ShareKind, str]) -> int:
     """Apache Kafka reads the tombstones of a group in this order alone."""
-    return (Kind.CURRENT, Kind.TARGET, Kind.TARGET_EPOCH, Kind.MEMBER, Kind.STATES, Kind.GROUP).index(key[0])
+    return (
+        ShareKind.CURRENT,
+        ShareKind.TARGET,
+        ShareKind.TARGET_EPOCH,
+        ShareKind.MEMBER,
+        ShareKind.STATES,
+        ShareKind.GROUP,
+    ).index(key[0])

@@ -30,7 +30,7 @@ from eosin.coordinator.groups.share.rules.states import StateTopics
 from eosin.protocol.names import Uuid
 
 
-class Decided(NamedTuple):
+class ShareOutcome(NamedTuple):
     """A decision."""
 
     group: ShareGroup
@@ -56,7 +56,7 @@ def decide(
     hash_of: HashOf | None = None,
     is_computing: bool = False,
     most_at_once: int = targets.MOST_AT_ONCE,
-) -> Decided:
+) -> ShareOutcome:
     """The group that follows. `looks`: topics or states may have changed since the group's last look at them; `busy`
     are topics whose states are being deleted this moment. `hash_of` is that of `topics`, for who remembers it.
     `is_computing`: a target of the group is being computed; `most_at_once`: of so many members and partitions it is
@@ -74,8 +74,8 @@ def decide(
     try:
         answer = _decided(decision, event, looks=looks)
     except RefusedHeartbeat as refusal:
-        return Decided(group, answer=refusal.result, is_refused=True)
-    return Decided(
+        return ShareOutcome(group, answer=refusal.result, is_refused=True)
+    return ShareOutcome(
         decision.group, tuple(decision.records), tuple(decision.timers), answer, wants_target=decision.wants_target
     )
 

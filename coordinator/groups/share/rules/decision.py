@@ -18,7 +18,7 @@ from eosin.coordinator.groups.consumer.rules.records import GroupEpoch, TargetEp
 from eosin.coordinator.groups.consumer.rules.topics import HashOf, Topics, metadata_hash
 from eosin.coordinator.groups.rules.config import ShareGroupConfig
 from eosin.coordinator.groups.share.rules.group import ShareGroup, ShareMember, with_member, without_member
-from eosin.coordinator.groups.share.rules.records import Kind, ShareRecord
+from eosin.coordinator.groups.share.rules.records import ShareKind, ShareRecord
 from eosin.coordinator.groups.share.rules.states import StateTopics
 from eosin.protocol.names import Uuid
 
@@ -73,28 +73,30 @@ class ShareDecision:
     def put_member(self, member: ShareMember) -> None:
         """Add a member, or change what it has said of itself."""
         self.group = with_member(self.group, member)
-        self.records.append(ShareRecord(Kind.MEMBER, member.member_id, member))
+        self.records.append(ShareRecord(ShareKind.MEMBER, member.member_id, member))
 
     def put_current(self, member: ShareMember) -> None:
         """Change what a member has, or its epoch."""
         self.group = with_member(self.group, member)
-        self.records.append(ShareRecord(Kind.CURRENT, member.member_id, member))
+        self.records.append(ShareRecord(ShareKind.CURRENT, member.member_id, member))
 
     def put_targets(self, targets: Mapping[str, Partitions]) -> None:
         """Change the targets of some members."""
         self.group = replace(self.group, targets=self.group.targets.changed(targets))
-        self.records += [ShareRecord(Kind.TARGET, member_id, target) for member_id, target in targets.items()]
+        self.records += [ShareRecord(ShareKind.TARGET, member_id, target) for member_id, target in targets.items()]
 
     def drop_member(self, member_id: str) -> None:
         """Remove a member with all that is known of it."""
-        self.records += [ShareRecord(kind, member_id) for kind in (Kind.CURRENT, Kind.TARGET, Kind.MEMBER)]
+        self.records += [
+            ShareRecord(kind, member_id) for kind in (ShareKind.CURRENT, ShareKind.TARGET, ShareKind.MEMBER)
+        ]
         self.group = without_member(self.group, member_id)
         self.timers.append(CancelMemberTimer(ConsumerTimer(ConsumerTimerKind.SESSION, member_id)))
 
     def put_states(self, states: StateTopics) -> None:
         """Change the lists of states."""
         self.group = replace(self.group, states=states, has_states=True)
-        self.records.append(ShareRecord(Kind.STATES, value=states))
+        self.records.append(ShareRecord(ShareKind.STATES, value=states))
 
     def bump(self) -> None:
         """Begin the next group epoch."""
@@ -104,13 +106,13 @@ class ShareDecision:
         """Write the group's own record, with the topics as they are now."""
         found = self.hash_of(self.group.subscribed_names())
         self.group = replace(self.group, epoch=epoch, metadata_hash=found, is_stored=True)
-        self.records.append(ShareRecord(Kind.GROUP, value=GroupEpoch(epoch, found)))
+        self.records.append(ShareRecord(ShareKind.GROUP, value=GroupEpoch(epoch, found)))
 
     def store_target_epoch(self, timestamp_ms: int, *, epoch: int | None = None) -> None:
         """The target is that of a group epoch, by default the present one."""
         epoch = self.group.epoch if epoch is None else epoch
         self.group = replace(self.group, assignment_epoch=epoch, assignment_timestamp_ms=timestamp_ms)
-        self.records.append(ShareRecord(Kind.TARGET_EPOCH, value=TargetEpoch(epoch, timestamp_ms)))
+        self.records.append(ShareRecord(ShareKind.TARGET_EPOCH, value=TargetEpoch(epoch, timestamp_ms)))
 
     # Timers
 

@@ -10,7 +10,7 @@ from eosin.coordinator.groups.share.rules.group import ShareGroup, ShareMember
 from eosin.coordinator.groups.share.rules.states import StateTopics
 
 
-class Kind(IntEnum):
+class ShareKind(IntEnum):
     """The kind of a record, by the version in front of its key."""
 
     MEMBER = 10
@@ -27,7 +27,7 @@ Value = GroupEpoch | TargetEpoch | ShareMember | Partitions | StateTopics
 class ShareRecord(msgspec.Struct, frozen=True, gc=False):
     """One record of a group."""
 
-    kind: Kind
+    kind: ShareKind
     name: str = ""
     """The id of the member that the record is about; empty for the group itself."""
     value: Value | None = None
@@ -36,11 +36,11 @@ class ShareRecord(msgspec.Struct, frozen=True, gc=False):
 
 def end_records(group: ShareGroup) -> list[ShareRecord]:
     """The tombstones of a whole group, in the order in which Apache Kafka can read them."""
-    records = [ShareRecord(Kind.CURRENT, member_id) for member_id in group.members]
-    records += [ShareRecord(Kind.TARGET, member_id) for member_id in group.members]
-    records.append(ShareRecord(Kind.TARGET_EPOCH))
-    records += [ShareRecord(Kind.MEMBER, member_id) for member_id in group.members]
+    records = [ShareRecord(ShareKind.CURRENT, member_id) for member_id in group.members]
+    records += [ShareRecord(ShareKind.TARGET, member_id) for member_id in group.members]
+    records.append(ShareRecord(ShareKind.TARGET_EPOCH))
+    records += [ShareRecord(ShareKind.MEMBER, member_id) for member_id in group.members]
     if group.has_states:
-        records.append(ShareRecord(Kind.STATES))
-    records.append(ShareRecord(Kind.GROUP))
+        records.append(ShareRecord(ShareKind.STATES))
+    records.append(ShareRecord(ShareKind.GROUP))
     return records

@@ -79,6 +79,17 @@ def initialized(states: StateTopics, partitions: Iterable[TopicIdPartition]) -> 
     return replace(states, initializing=_minus(states.initializing, made), initialized=_plus(states.initialized, made))
 
 
+def settled(states: StateTopics) -> StateTopics:
+    """The same lists, without what is on its way in them although it is there. Apache Kafka lists a partition so while
+    an administrator moves its offset; to initialize it once more would forget what was acknowledged."""
+    twice = {
+        topic_id: topic
+        for topic_id, topic in states.initialized.items()
+        if topic_id in states.initializing and topic.partitions & states.initializing[topic_id].partitions
+    }
+    return replace(states, initializing=_minus(states.initializing, twice)) if twice else states
+
+
 def to_delete(states: StateTopics, ids: Iterable[Uuid]) -> StateTopics:
     """The states of whole topics are to be deleted."""
     gone = {topic_id: _name(states, topic_id) for topic_id in ids}
@@ -107,7 +118,7 @@ def _name(states: StateTopics, topic_id: Uuid) -> str:
 
 
 def _of(partitions: Iterable[TopicIdPartition], lists: StateLists) -> StateLists:
-    """Those of the partitions that are in the lists, with the names of their topics."""
+    """Find the partitions that are in the lists, with the names of their topics."""
     found: dict[Uuid, set[int]] = {}
     for topic_id, partition in partitions:
         topic = lists.get(topic_id)

@@ -14,9 +14,9 @@ from eosin.coordinator.groups.consumer.assignors.assignment import TopicIdPartit
 from eosin.coordinator.groups.consumer.rules.events import HeartbeatResult
 from eosin.coordinator.groups.consumer.rules.topics import SubscribedTopic
 from eosin.coordinator.groups.share.ports import ShareSurroundings
-from eosin.coordinator.groups.share.requests import MOST_WAITED_MS
 from eosin.coordinator.groups.share.rules.events import ShareHeartbeat
 from eosin.coordinator.groups.share.rules.group import ShareGroup
+from eosin.coordinator.groups.share_requests import MOST_WAITED_MS
 from eosin.coordinator.share_state.state import SharePartition
 from eosin.protocol.errors import ErrorCode
 

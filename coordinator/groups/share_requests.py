@@ -73,7 +73,7 @@ class ShareRequests:
         error = happened.written.error if happened.written.is_done else await happened.written.wait()
         if error is not ErrorCode.NONE:
             return HeartbeatResult(error)
-        assert happened.answer is not None
+        assert isinstance(happened.answer, HeartbeatResult)
         return happened.answer
 
     def _refuse(self, shard: Shard, group_id: str, request: ShareHeartbeat) -> HeartbeatResult | None:
@@ -142,6 +142,8 @@ class ShareRequests:
         if group_id not in shard.share:
             if _other_kind(shard, group_id) is not None:
                 return ErrorCode.GROUP_ID_NOT_FOUND
+            if not offsets:
+                return {}  # that is no reason for a group
             if self._shards.group_count >= self._config.eosin_group_max_groups:
                 return ErrorCode.GROUP_MAX_SIZE_REACHED
         return await shard.state_work.alter(group_id, offsets, names)
