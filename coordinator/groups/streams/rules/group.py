@@ -17,6 +17,7 @@ import msgspec
 from msgspec.structs import replace
 
 from eosin.coordinator.groups.streams.assignors.tasks import NO_TASKS, MemberTasks, Task, Tasks
+from eosin.coordinator.groups.streams.topology.configuration import ConfiguredTopology
 from eosin.coordinator.groups.streams.topology.topology import Topology
 from eosin.runtime.sorted_map import EMPTY, SortedMap
 
@@ -159,6 +160,15 @@ class StreamsGroup(msgspec.Struct, frozen=True, gc=False):
     """How many members of a process keep a copy of a task's state."""
     is_stored: bool = False
     """True if the log has a record of the group."""
+    # In memory alone, and so forgotten by a broker that dies:
+    configured: ConfiguredTopology | None = None
+    """The topology over the topics at the last look at them; None before the first."""
+    is_delayed: bool = False
+    """True while the first members wait for others (group.streams.initial.rebalance.delay.ms)."""
+    shutdown_by: str | None = None
+    """The member that has asked the whole application to stop."""
+    endpoint_epoch: int = 0
+    """Grows when an endpoint answers for other partitions."""
 
     @property
     def is_ready(self) -> bool:
