@@ -37,7 +37,7 @@ RUN_WITH = $(if $(filter-out 0,$(or $(COMPILED),$(IS_BUILT))),env PYTHONPATH=$(C
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bytecode compiled wheels dist sbom lock audit run check format lint imports types test gate quick impacted cluster-clients cluster-crash bench fuzz crash soak hostile proofs release codec-fuzz simulate simulate-cluster hunt model model-replication docs console-pictures certify-clients transcripts docker-test clean conformance conformance-kafka conformance-page
+.PHONY: help setup bytecode compiled wheels dist sbom lock audit run check format lint imports types test gate quick impacted cluster-clients cluster-crash bench fuzz crash soak hostile proofs release codec-fuzz simulate simulate-cluster hunt model model-groups model-replication docs console-pictures certify-clients transcripts docker-test clean conformance conformance-kafka conformance-page
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -197,6 +197,9 @@ hunt: setup  ## renew the seeds of planted bugs that some no longer catch (BUG=g
 model: setup  ## everything that two producers, crashes and delays can do to the transaction coordinator (ARGS="--list")
 	@PYTHONPATH=tests/support:tests $(BIN)/python -m model_checker $(ARGS)
 
+model-groups: setup  ## everything that joins, leaves, lost and late messages can do to a small consumer group (ARGS="--list")
+	@PYTHONPATH=tests/support:tests $(BIN)/python -m model_checker.groups $(ARGS)
+
 model-replication: setup  ## everything that crashes, elections and lost messages can do to replicas (ARGS="--list")
 	@PYTHONPATH=tests/support:tests $(BIN)/python -m model_checker.replication $(ARGS)
 
@@ -240,6 +243,9 @@ transcripts: setup  ## rewrite the expectations of the coordinator's transcripts
 
 transcripts-controller: setup  ## record what a controller of Apache Kafka answers (needs java); review the diff
 	PYTHONPATH=tests/support $(BIN)/python tests/support/record_controller.py
+
+logs-of-groups: setup  ## record what a coordinator of Apache Kafka writes about consumer groups (needs java)
+	PYTHONPATH=tests/support:tests $(BIN)/python tests/support/record_consumer_groups.py
 
 docker-test: setup  ## build the image and test it with the container engine at hand (EOSIN_ENGINE=podman names one)
 	$(BIN)/python tests/support/container_engine.py $(ARGS)

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 from group_fakes import CountingChance, FakeOffsetsLogs, FakeTransactions
 
 from eosin.coordinator.groups.consumer.assignors.assignment import Partitions
+from eosin.coordinator.groups.consumer.ports import NoTopics
 from eosin.coordinator.groups.consumer.rules.events import ConsumerHeartbeat, HeartbeatResult
 from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup, ConsumerGroupState
 from eosin.coordinator.groups.coordinator import GroupCoordinator
@@ -29,7 +30,7 @@ class KnownTopic(NamedTuple):
     partitions: int
 
 
-class Cluster:
+class Cluster(NoTopics):
     """A cluster whose topics do not change (`ClusterTopics`)."""
 
     metadata_version = 1

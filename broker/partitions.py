@@ -17,7 +17,12 @@ from eosin.broker.producing.refused_batches import RefusedBatches
 from eosin.coordinator.ports import CoordinatorLog, CoordinatorLogs
 from eosin.model.cluster import NO_LEADER, Cluster, PartitionState, Topic
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
+from eosin.protocol.names import (
+    CONSUMER_OFFSETS_TOPIC,
+    SHARE_GROUP_STATE_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+    TopicPartition,
+)
 from eosin.runtime.clock import Clock
 
 if TYPE_CHECKING:
@@ -132,6 +137,13 @@ class Partitions:
         )
         self.transaction_state_logs: CoordinatorLogs = _InternalLogs(
             self, cluster, TRANSACTION_STATE_TOPIC, planned=config.transaction_state_log_num_partitions, guard=guard
+        )
+        self.share_group_state_logs: CoordinatorLogs = _InternalLogs(
+            self,
+            cluster,
+            SHARE_GROUP_STATE_TOPIC,
+            planned=config.share_coordinator_state_topic_num_partitions,
+            guard=guard,
         )
 
     def freeze(self) -> None:

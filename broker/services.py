@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from eosin.broker.partitions import Partitions
     from eosin.broker.security.group_shares import GroupShares
     from eosin.broker.security.new_producers import NewProducers
+    from eosin.broker.share_states import ShareStates
+    from eosin.broker.sharing.sharing import Sharing
     from eosin.broker.traffic_stats import TrafficStats
     from eosin.broker.transactions.verification import TransactionVerification
     from eosin.cluster.metadata.responses import MetadataResponses
@@ -49,6 +51,10 @@ class Services:
     transactions: "TransactionCoordinator"
     groups: "GroupCoordinator"
     metadata_responses: "MetadataResponses"
+    share_states: "ShareStates"
+    """The durable states of what share groups read."""
+    sharing: "Sharing"
+    """Share groups at the leader of their partitions."""
     unserved_groups: UnservedGroups = field(init=False)
     large_batches: LargeBatches = field(init=False)
     timestamp_searches: ThreadTurns = field(default_factory=lambda: ThreadTurns(1))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from eosin.cli.common.arguments import Parser, fail
 from eosin.cli.common.output import json_line, until_broken_pipe
-from eosin.protocol.names import INTERNAL_TOPICS, ZERO_UUID, TopicPartition, Uuid
+from eosin.protocol.names import COMPACTED_TOPICS, ZERO_UUID, TopicPartition, Uuid
 from eosin.storage.disk.checkpoint_formats import (
     PARTITION_METADATA,
     MalformedCheckpoint,
@@ -94,7 +94,7 @@ def _partition(disk: Disk, left: Directory, right: Directory, partition: TopicPa
         str(partition),
         _replica(left, partition),
         _replica(right, partition),
-        is_compacted=partition.topic in INTERNAL_TOPICS,
+        is_compacted=partition.topic in COMPACTED_TOPICS,
     )
 
 

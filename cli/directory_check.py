@@ -15,6 +15,7 @@ from eosin.coordinator.transactions.log.records import CorruptTransactionLog
 from eosin.protocol.names import (
     CONSUMER_OFFSETS_TOPIC,
     METADATA_TOPIC,
+    SHARE_GROUP_STATE_TOPIC,
     TRANSACTION_STATE_TOPIC,
     ZERO_UUID,
     TopicPartition,
@@ -35,8 +36,14 @@ from eosin.storage.inspection.segment_walk import FoundBatch
 from eosin.storage.inspection.topics import KnownTopics
 from eosin.storage.inspection.values import ERROR, WARNING, FileProblem, RecordFound, Value
 
-_DECODED: tuple[str, ...] = (METADATA_TOPIC, TRANSACTION_STATE_TOPIC, CONSUMER_OFFSETS_TOPIC)
+_DECODED: tuple[str, ...] = (
+    METADATA_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+    CONSUMER_OFFSETS_TOPIC,
+    SHARE_GROUP_STATE_TOPIC,
+)
 """The topics whose records are decoded, in the order in which they are checked."""
+_DELIVERY_STATES = range(5)
 
 
 class TransactionsFound(Value, frozen=True, kw_only=True, tag="transactions"):
@@ -169,6 +176,8 @@ class DirectoryCheck:
                     self._findings.add(value)
                 elif partition.topic == CONSUMER_OFFSETS_TOPIC:
                     self._check_home(path, partition, value)
+                elif partition.topic == SHARE_GROUP_STATE_TOPIC:
+                    self._check_state(path, partition, value)
             if partition.topic == METADATA_TOPIC:
                 self._topics.show(found)
 
@@ -183,6 +192,21 @@ class DirectoryCheck:
             self._add_finding(
                 path, TransactionFinding(ERROR, f"group {group!r} belongs to partition {home}", record.offset)
             )
+
+    def _check_state(self, path: str, partition: TopicPartition, record: RecordFound) -> None:
+        """Check that a share partition's record is in the partition that keeps its state, and can be served."""
+        topic, decoded = self._topics.get(SHARE_GROUP_STATE_TOPIC), record.decoded
+        if decoded is None or not decoded.key:
+            return
+        name = ":".join(str(decoded.key[part]) for part in ("group_id", "topic_id", "partition"))
+        home = partition.partition if topic is None else partition_for(name, topic.partitions)
+        if home != partition.partition:
+            reason = f"the state of {name!r} belongs to partition {home}"
+            self._add_finding(path, TransactionFinding(ERROR, reason, record.offset))
+        for batch in (decoded.value or {}).get("state_batches", ()):
+            if batch["first_offset"] > batch["last_offset"] or batch["delivery_state"] not in _DELIVERY_STATES:
+                reason = f"the state of {name!r} has a batch that makes no sense: {batch}"
+                self._add_finding(path, TransactionFinding(ERROR, reason, record.offset))
 
     def _add_finding(self, path: str, verdict: TransactionFinding) -> None:
         self._findings.add(FileProblem(path, reason=verdict.reason, offset=verdict.offset, severity=verdict.severity))

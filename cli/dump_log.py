@@ -11,7 +11,7 @@ from pathlib import Path
 from eosin.cli.common.arguments import Parser, fail
 from eosin.cli.common.output import json_line, until_broken_pipe
 from eosin.cli.dump_lines import line
-from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
+from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC
 from eosin.storage.disk.interfaces import Disk
 from eosin.storage.disk.system import ReadOnlyDisk
 from eosin.storage.inspection.dump import DumpOptions, dump_file
@@ -33,6 +33,8 @@ def main(arguments: Sequence[str]) -> int:
         topic = TRANSACTION_STATE_TOPIC
     elif options.offsets:
         topic = CONSUMER_OFFSETS_TOPIC
+    elif options.share_group_state:
+        topic = SHARE_GROUP_STATE_TOPIC
     wanted = DumpOptions(deep=options.deep or topic is not None, topic=topic)
     disk = ReadOnlyDisk()
     try:
@@ -63,6 +65,11 @@ def parser() -> Parser:
     )
     internal.add_argument(
         "--offsets", action="store_true", help="decode records as those of __consumer_offsets (implies --deep)"
+    )
+    internal.add_argument(
+        "--share-group-state",
+        action="store_true",
+        help="decode records as those of __share_group_state (implies --deep)",
     )
     options.add_argument("--json", action="store_true", help="one JSON object per line")
     return options

@@ -85,9 +85,13 @@ def _adopt(options: argparse.Namespace) -> int:
         f"{path} is adopted for broker {options.node_id} of cluster {options.cluster_id}: its controller begins with"
         f" {adopted.topics} topics of {adopted.partitions} partitions"
     )
+    if adopted.consumer_groups:
+        print(f"consumer groups that go on: {adopted.consumer_groups}")
     if adopted.ends_consumer_protocol:
-        groups = f", consumer groups that go on: {adopted.consumer_groups}" if adopted.consumer_groups else ""
-        print(f"a cluster serves no group.protocol=consumer yet: its consumers need group.protocol=classic{groups}")
+        print(
+            "the cluster begins with group.version 0: its consumers need group.protocol=classic, until"
+            " eosin features upgrade group.version"
+        )
     return 0
 
 

@@ -391,6 +391,7 @@ async def _serve(broker: _Broker) -> int:
             asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, server.reload)
     # What start-up built stays for good; without it a full collection has less to walk.
     server.services.partitions.freeze()
+    background = _background()
     http = "" if server.observability is None else server.observability.address
     line = ready_line(config, server.addresses, _seconds_since_start(), http=http, is_open=server.is_open)
     if config.eosin_console_enable:
@@ -409,7 +410,6 @@ async def _serve(broker: _Broker) -> int:
         from eosin.cli.image.readiness import ready_lines
 
         _say("\n".join(ready_lines(config.node_id)))
-    background = _background()
     lost = await server.stopped(stop)
     await background.stop()
     if lost is not None:
@@ -451,7 +451,8 @@ def _background() -> "Background":
     memory = FreedMemory.of_this_process()
     if memory is not None:
         background.every(CHECK_MS, "the look at freed memory", memory.check)
-    background.every(COLLECT_MS, "the full garbage collection", FullCollections.of_this_process().check)
+    collections = FullCollections.of_this_process(asyncio.get_running_loop().call_soon_threadsafe)
+    background.every(COLLECT_MS, "the full garbage collection", collections.check)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     return background
 

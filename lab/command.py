@@ -16,7 +16,7 @@ from eosin.cli.common.arguments import Parser, fail
 from eosin.lab import control
 from eosin.lab.behaviours import BEHAVIOURS, DEFAULT_BEHAVIOUR
 from eosin.lab.broker import ThreadedBroker
-from eosin.lab.common.errors import LabError
+from eosin.lab.common.errors import LabError, PortTakenError
 from eosin.lab.history.recording import LEVELS, OFF
 from eosin.lab.options import FLOWING, LAB, READY_MADE, BrokerOptions, checked_snapshot, options_of, topics_in
 from eosin.runtime.logging_format import setup_logging
@@ -24,6 +24,7 @@ from eosin.runtime.version import VERSION
 from eosin.settings.broker import DURABILITIES
 
 COMMAND: Final = "testing"
+LISTEN: Final = "--listen"
 OK: Final = 0
 _STDIN: Final = 0
 _STDOUT: Final = 1
@@ -75,7 +76,7 @@ def parser() -> Parser:
 
 def add_broker_options(options: Parser) -> None:
     """Add the options that say how the broker is to be."""
-    options.add_argument("--listen", metavar="[HOST:]PORT", default="127.0.0.1:0", help="listen here (a free port)")
+    options.add_argument(LISTEN, metavar="[HOST:]PORT", default="127.0.0.1:0", help="listen here (a free port)")
     options.add_argument("--topics", metavar="NAME[:PARTITIONS],...", default="", help="create these topics")
     options.add_argument(
         "--set", action="append", metavar="NAME=VALUE", default=[], help="set one setting of a broker; may be repeated"
@@ -143,7 +144,7 @@ def _serve(options: BrokerOptions, chosen: argparse.Namespace) -> int:
         if chosen.control:
             os.write(_STDOUT, control.framed(control.Returned(refusal=str(refused))))
             return OK
-        return fail(COMMAND, str(refused))
+        return fail(COMMAND, refused.with_option(LISTEN) if isinstance(refused, PortTakenError) else str(refused))
     try:
         _report_ready(broker.broker.bootstrap, chosen, options)
     except OSError as error:

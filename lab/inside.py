@@ -151,11 +151,6 @@ class Inside:
             self._roll_forward(transactional_id)
         return list(self._ended.get(transactional_id, ()))
 
-    def forget_outcomes(self) -> None:
-        """Begin anew with outcomes: those until now are of another broker."""
-        self._ended.clear()
-        self._rolled.clear()
-
     def decided(self, transactional_id: str) -> str:
         """The outcome of a transaction whose markers are under way."""
         recorder = self._recorder

@@ -16,7 +16,7 @@ import msgspec
 
 from eosin.lab.behaviours import is_before_producer_fenced, markers_after_ms
 from eosin.lab.clock.lab_clock import ClockError, LabClock
-from eosin.lab.common.errors import LabError
+from eosin.lab.common.errors import LabError, PortTakenError
 from eosin.lab.common.values import ConnectionInWork
 from eosin.lab.crash.endpoints import LabEndpoints, Ports
 from eosin.lab.crash.lab_markers import LabMarkers, MarkerDelay
@@ -43,7 +43,7 @@ from eosin.node.node import Given, Node
 from eosin.node.running import RunningNode
 from eosin.protocol.names import TopicPartition
 from eosin.runtime.chance import SystemChance
-from eosin.settings.start_error import StartError
+from eosin.settings.start_error import AddressInUse, StartError
 from eosin.storage.results.log_results import Marker
 
 if TYPE_CHECKING:
@@ -104,6 +104,8 @@ class LabBroker:
         self._endpoints: LabEndpoints | None = None
         self._node: RunningNode | None = None
         self._inside: Inside | None = None
+        self._anew: dict[str, int] | None = None
+        """Topics beside the first ones of a life that begins anew."""
         self.is_up = False
         """True while it serves, starts or stops."""
         self._is_closed = False
@@ -186,6 +188,12 @@ class LabBroker:
     async def _begin(self) -> None:
         """Begin a life. Raises LabError."""
         options, disk = self._options, self._disk
+        before = self._inside
+        if self._anew is not None:
+            options = msgspec.structs.replace(options, topics={**options.topics, **self._anew})
+            self._anew = before = None
+            if self._recording is not None:
+                self._recording.clear()
         config = options.config()
         self._endpoints = LabEndpoints(config, self._ports, self.nodes.closed_listeners())
         delay = MarkerDelay(markers_after_ms(options.behaviour))
@@ -228,11 +236,13 @@ class LabBroker:
             node = await Node(config, self.nodes.part_at, **given).start()
         except StartError as refused:
             self.is_up = False
+            if isinstance(refused, AddressInUse):
+                raise PortTakenError(refused.without_option) from None
             raise LabError(str(refused)) from None
         self._node = node
         self.nodes.begin_life(node, self._endpoints)
         self.bootstrap = self.bootstrap or ",".join(node.addresses[: options.nodes])
-        self._inside = Inside(node, self._clock, self._recording, self._inside)
+        self._inside = Inside(node, self._clock, self._recording, before)
         self._inside.marker_delay = delay
         if self._operations is None or self._client is None:
             self._client = InsideClient(node)
@@ -440,6 +450,15 @@ class LabBroker:
         disk.stop()
         self._die(snapshot=snapshot, is_asked=True)
         await asyncio.Future()  # until the loop is left
+
+    async def begin_anew(self, topics: dict[str, int]) -> None:
+        """Go on as an empty broker, with these topics before it serves anybody. Raises LabError."""
+        from eosin.lab.crash.snapshot import Snapshot
+
+        if self._disk is None:
+            raise self._no_disk()
+        self._anew = topics
+        await self.restore(Snapshot({}, [], 0))
 
     async def _rest(self) -> None:
         assert self._inside is not None

@@ -320,10 +320,6 @@ class Operations(
             found.append(inside.decided(transactional_id) if txn.is_preparing else "open")
         return found
 
-    async def forget_outcomes(self) -> None:
-        """Forget the outcomes until now."""
-        self._inside_for("the outcomes of transactions").forget_outcomes()
-
     async def timeline(self, transactional_id: str) -> list[TransactionStep]:
         """Steps in the recent life of the id, oldest first; nothing for an id that has not been used."""
         facts = self._inside_for("the timeline of an id").facts(self._client)

@@ -222,6 +222,9 @@ class Cluster(Protocol):
     def topics(self) -> Mapping[str, Topic]:
         """Every topic by name, the internal ones included. Not to be changed by readers."""
 
+    def partition_racks(self, topic: str) -> tuple[tuple[str, ...], ...]:
+        """For each partition of a topic the racks of its replicas, sorted; empty if no broker has a rack."""
+
     def broker_configs(self, node_id: int | None) -> Mapping[str, str]:
         """Broker settings changed at run time, by Kafka's names, as text: one broker's, or with None those of all
         brokers (which a broker's own override)."""

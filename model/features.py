@@ -30,7 +30,7 @@ SUPPORTED_JOINED: Final[Mapping[str, LevelRange]] = {
     KRAFT_VERSION: (0, 1),
     TRANSACTION_VERSION: (0, 2),
     "eligible.leader.replicas.version": (0, 1),
-    GROUP_VERSION: (0, 0),
+    GROUP_VERSION: (0, 1),
     SHARE_VERSION: (0, 0),
     "streams.version": (0, 0),
     EOSIN_VERSION: (0, SERVES_READERS),

@@ -44,6 +44,9 @@ class ClientConnection(Protocol):
     def fetch_waits(self, end_wait: Callable[[], None]) -> None:
         """A Fetch of it waits for records: end its wait when another request comes behind it."""
 
+    def when_gone(self, callback: Callable[[], None]) -> None:
+        """Call back when it ends; at once, if it has ended."""
+
 
 class Gate(Protocol):
     """Stands between a connection and its handlers until its peer is known (`SaslGate`)."""

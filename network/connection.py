@@ -7,8 +7,8 @@ Always true:
   only after a delay. The log has one line for each peer and reason, then counts.
 - When a client is gone, only its writes go on. An idle connection holds no memory for the socket.
 - Nothing piles up. At the limit of requests in flight, or when the client does not read its responses, the connection
-  begins no request and does not read its socket. Only one Fetch at a time is in flight (`FetchInFlight`). After
-  `max_frames_per_turn` requests, or `TURN_MS`, other connections get a turn of the event loop.
+  begins no request and does not read its socket. Only one Fetch or ShareFetch at a time is in flight (`FetchInFlight`).
+  After `max_frames_per_turn` requests, or `TURN_MS`, other connections get a turn of the event loop.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from eosin.model.principals import Principal
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, Gate, RequestContext
 from eosin.network.exchange import Exchange, exchange_of
-from eosin.network.fetch_in_flight import FetchInFlight
+from eosin.network.fetch_in_flight import FetchInFlight, is_fetch
 from eosin.network.hang_up import has_hung_up, unacknowledged_bytes
 from eosin.network.host import ConnectionHost
 from eosin.network.link import ClientLink
@@ -44,8 +44,7 @@ TURN_MS: Final = 2
 """Time for which one connection begins requests in one turn of the event loop, but for the last of them."""
 TURN_NS: Final = TURN_MS * NS_PER_MS
 _API_VERSIONS: Final = ApiKey.API_VERSIONS
-_FETCH: Final = ApiKey.FETCH
-_FETCH_BYTES: Final = ApiKey.FETCH.to_bytes(2, "big")
+_FETCH_BYTES: Final = (ApiKey.FETCH.to_bytes(2, "big"), ApiKey.SHARE_FETCH.to_bytes(2, "big"))
 NewGate = Callable[["ServerConnection"], Gate]
 
 
@@ -181,7 +180,8 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._schedule_begin()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The client is gone. Its requests go on, and their responses are dropped."""
+        """The client is gone. Its requests go on, and their responses are dropped. When they have ended the connection
+        is in no cycle, so nobody has to collect it (ADR 58)."""
         self._closing = True
         self.closed_ms = self._host.clock.now_ms()
         self._transport = None
@@ -191,16 +191,19 @@ class ServerConnection(asyncio.BufferedProtocol):
                 handle.cancel()
         if self._gate is not None:
             self._gate.closed()
+            self._gate = None
         self._host.refused_peers.lost(self)
         self._fetch.drop()
         self._responses.drop()
         self._decoder.drop_large()
+        self._decoder.forget_sender()
         if not self._exchanges:
             self._decoder.release()
         for each in (self._frames, self._exchanges, self.contexts):
             each.clear()
         if self._link is not None:
             self._link.lost(self._host.hooks)
+            self._link = None
 
     @property
     def frame_owner(self) -> Principal | str:
@@ -280,6 +283,10 @@ class ServerConnection(asyncio.BufferedProtocol):
     def fetch_waits(self, end_wait: Callable[[], None]) -> None:
         """A Fetch waits for records; `end_wait` ends that."""
         self._fetch.may_end(end_wait)
+
+    def when_gone(self, callback: Callable[[], None]) -> None:
+        """Call back when it ends; at once, if it has ended."""
+        self.linked().on_lost(callback)
 
     def end_after_responses(self) -> None:
         """Begin nothing more, and close when the requests in flight have their responses."""
@@ -439,7 +446,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             and not self._in_turns
             and (not self._exchanges or len(self._exchanges) < host.max_in_flight)
             and self._responses.ready_bytes <= host.write_buffer_bytes
-            and not (self._fetch.has_begun and self._frames and self._frames[0][:2] == _FETCH_BYTES)
+            and not (self._fetch.has_begun and self._frames and self._frames[0][:2] in _FETCH_BYTES)
         )
 
     def _schedule_begin(self) -> None:
@@ -516,7 +523,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._append(exchange)
         self._host.running[future] = exchange.api.key
         future.add_done_callback(partial(self._finished, exchange))
-        if exchange.api.key is _FETCH:
+        if is_fetch(exchange.api.key):
             self._fetch.wait(future)
 
     def _finished(self, exchange: Exchange, future: "asyncio.Future[Any]") -> None:
@@ -537,10 +544,10 @@ class ServerConnection(asyncio.BufferedProtocol):
                 self.close()
         exchanges = self._exchanges
         while exchanges and exchanges[0].answer is not None:
-            if exchanges[0].api.key is _FETCH:
+            if is_fetch(exchanges[0].api.key):
                 self._fetch.leave()
             self._queue(exchanges.pop(0))
-        if self._fetch.has_begun and exchange.api.key is _FETCH:
+        if self._fetch.has_begun and is_fetch(exchange.api.key):
             self._fetch.hold(exchange.held_bytes)
         if self._frames:
             self._schedule_begin()  # which sends the responses too
@@ -556,7 +563,7 @@ class ServerConnection(asyncio.BufferedProtocol):
     def _append(self, exchange: Exchange) -> None:
         """Keep a place in the order of responses."""
         self._exchanges.append(exchange)
-        if exchange.api.key is _FETCH:
+        if is_fetch(exchange.api.key):
             self._fetch.begin(exchange.held_bytes)
         else:
             self._fetch.make_way()

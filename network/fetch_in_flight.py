@@ -8,10 +8,19 @@ the system is asked whether it is there.
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from eosin.network.hang_up import has_hung_up
 from eosin.network.response_memory import ResponseMemory
+from eosin.protocol.keys import ApiKey
+
+_FETCH: Final = ApiKey.FETCH
+_SHARE_FETCH: Final = ApiKey.SHARE_FETCH
+
+
+def is_fetch(key: ApiKey) -> bool:
+    """True for a request that waits for records: Fetch, and ShareFetch, which is treated alike."""
+    return key is _FETCH or key is _SHARE_FETCH
 
 
 class FetchInFlight:

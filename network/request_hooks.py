@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _LOG: Final = logging.getLogger("eosin.broker.requests")
 
-_WAIT_AS_ASKED: Final = frozenset({ApiKey.FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
+_WAIT_AS_ASKED: Final = frozenset({ApiKey.FETCH, ApiKey.SHARE_FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
 """Requests that wait because their client asks for it."""
 
 

@@ -24,7 +24,8 @@ class ResponseQueue:
     def __init__(self, host: ConnectionHost, loop: asyncio.AbstractEventLoop, owner: "ServerConnection") -> None:
         self._host = host
         self._loop = loop
-        self._owner = owner
+        self._owner: ServerConnection | None = owner
+        """None once it is gone."""
         self._ready: list[Buffer] = []
         self.ready_bytes = 0
         """Of responses that `send` has not seen."""
@@ -108,10 +109,13 @@ class ResponseQueue:
 
     def pass_on(self, transport: asyncio.Transport, parts: list[Buffer]) -> bool:
         """Send these, whatever is withheld. False when the client has to take them first."""
+        if self._owner is None:
+            return True
         return self._stream_on(transport).send(parts)
 
     def _stream_on(self, transport: asyncio.Transport) -> ResponseStream:
         if self._stream is None:
+            assert self._owner is not None
             host = self._host
             self._stream = ResponseStream(
                 transport,
@@ -128,8 +132,9 @@ class ResponseQueue:
             self._stream.go_on()
 
     def drop(self) -> None:
-        """The client is gone."""
+        """The client is gone. Nothing here refers to its connection any more."""
         self._ready.clear()
-        self._withheld = None
+        self._withheld = self._owner = None
         if self._stream is not None:
             self._stream.drop()
+            self._stream = None

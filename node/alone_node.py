@@ -89,6 +89,7 @@ class AloneNode:
             services.partitions,
             OffsetsFollowTopics(services.groups),
             services.metadata_responses,
+            services.sharing,
         ):
             self.cluster.subscribe(listener)
 

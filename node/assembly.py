@@ -18,12 +18,13 @@ from eosin.broker.markers import LocalMarkers, MarkerRoutes
 from eosin.broker.partitions import LedLogs, Partitions
 from eosin.broker.security.group_shares import group_shares_of
 from eosin.broker.services import Services
+from eosin.broker.share_states import ShareStates
+from eosin.broker.sharing.sharing import Sharing
 from eosin.broker.transactions.verification import TransactionVerification
 from eosin.cluster.metadata.group_configs import consumer_configs, share_configs
 from eosin.cluster.metadata.responses import MetadataResponses
 from eosin.coordinator.groups.coordinator import GroupCoordinator
-from eosin.coordinator.groups.share.ports import NO_SHARE_STATES, ShareSurroundings
-from eosin.coordinator.share_state.ports import ShareStateStore
+from eosin.coordinator.groups.share.ports import ShareSurroundings
 from eosin.coordinator.transactions.coordinator import TransactionCoordinator
 from eosin.model.cluster import ClusterListener, Topic
 from eosin.model.features import TRANSACTION_VERSION
@@ -48,7 +49,9 @@ if TYPE_CHECKING:
     from eosin.broker.traffic_stats import TrafficStats
     from eosin.cluster.replication.led_partitions import LedPartitions
     from eosin.coordinator.groups.ports import GroupObserver
+    from eosin.coordinator.groups.rules.config import ShareConfigOf
     from eosin.coordinator.ports import CoordinatorLog
+    from eosin.coordinator.share_states import ShareStateStore
     from eosin.coordinator.transactions.ports import MarkerTargets, TransactionObserver, TransactionVerifier
     from eosin.model.acl_entries import AclEntries
     from eosin.model.cluster import Cluster
@@ -186,8 +189,8 @@ class Outside(NamedTuple):
     wire_clock: Clock
     """Requests and connections wait on it."""
     hooks: RequestHooks | None = None
-    share_states: ShareStateStore = NO_SHARE_STATES.states
-    """The states of share partitions."""
+    share_states: "ShareStateStore | None" = None
+    """The states of share partitions, in place of this broker's share coordinator."""
     markers: "Callable[[MarkerTargets], MarkerTargets] | None" = None
     """Stands between the transaction coordinator and the leaders of partitions."""
     watchers: Watchers = Watchers()
@@ -210,16 +213,7 @@ def assemble(part: ClusterPart, outside: Outside) -> Parts:
     """The parts of a broker whose cluster is known and whose logs are open. Raises OSError."""
     clock, wire_clock, chance, watchers = outside.clock, outside.wire_clock, outside.chance, outside.watchers
     config, cluster, held = part.config, part.cluster, part.replication
-    partitions = Partitions(
-        cluster=cluster,
-        led_logs=part.led_logs,
-        replicas=held.replicas,
-        log_manager=part.logs,
-        clock=wire_clock,
-        config=config,
-        leader_epoch=held.leader_epoch,
-        guard=held.guard,
-    )
+    partitions = _partitions(part, wire_clock)
     markers = LocalMarkers(partitions, clock=clock, has_enough_in_sync=held.has_enough_in_sync)
     routes: MarkerTargets = MarkerRoutes(cluster, local=markers, others=part.other_brokers)
     transactions = TransactionCoordinator(
@@ -234,6 +228,11 @@ def assemble(part: ClusterPart, outside: Outside) -> Parts:
         wire_clock=wire_clock,
     )
     verifier = part.verifier(transactions)
+    share_states = ShareStates(
+        cluster=cluster, partitions=partitions, clock=clock, chance=chance, config=config, wire_clock=wire_clock
+    )
+    states = outside.share_states or share_states
+    share_config_of = share_configs(cluster, config).of
     groups = GroupCoordinator(
         logs=partitions.consumer_offsets_logs,
         verifier=verifier,
@@ -246,7 +245,7 @@ def assemble(part: ClusterPart, outside: Outside) -> Parts:
         wire_clock=wire_clock,
         topics=cluster,
         consumer_config_of=consumer_configs(cluster, config).of,
-        share=ShareSurroundings(outside.share_states, share_configs(cluster, config).of),
+        share=ShareSurroundings(states, share_config_of),
     )
     markers.bind(groups)
     acls = cluster.acl_entries(clock) if config.has_authorizer else None
@@ -262,6 +261,8 @@ def assemble(part: ClusterPart, outside: Outside) -> Parts:
         transactions=transactions,
         groups=groups,
         metadata_responses=MetadataResponses(cluster, clock, limit_bytes=config.eosin_metadata_answers_max_bytes),
+        share_states=share_states,
+        sharing=_sharing(config, cluster, states, share_config_of, outside.session_clock),
         response_memory=ResponseMemory(config.eosin_fetch_response_memory_bytes),
         recorder=watchers.recorder,
         traffic=watchers.traffic,
@@ -276,6 +277,33 @@ def assemble(part: ClusterPart, outside: Outside) -> Parts:
     QuotaSwitch(host, config, cluster, services.fetch_sessions, cluster if part.keeps_metadata else None)
     part.begin(services)
     return Parts(services, host)
+
+
+def _partitions(part: ClusterPart, clock: Clock) -> Partitions:
+    held = part.replication
+    return Partitions(
+        cluster=part.cluster,
+        led_logs=part.led_logs,
+        replicas=held.replicas,
+        log_manager=part.logs,
+        clock=clock,
+        config=part.config,
+        leader_epoch=held.leader_epoch,
+        guard=held.guard,
+    )
+
+
+def _sharing(
+    config: BrokerConfig, cluster: "Cluster", states: "ShareStateStore", config_of: "ShareConfigOf", clock: Clock
+) -> Sharing:
+    return Sharing(
+        cluster=cluster,
+        store=states,
+        config_of=config_of,
+        clock=clock,
+        max_partitions=config.eosin_share_max_partitions,
+        max_sessions=config.group_share_max_share_sessions,
+    )
 
 
 def _fetch_sessions(config: BrokerConfig, clock: Clock, chance: Chance) -> FetchSessions:

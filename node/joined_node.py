@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from eosin.broker.joined.forwarding import FORWARDED, Forwarding, decode
-from eosin.broker.joined.version_follower import TransactionVersionFollower
+from eosin.broker.joined.version_follower import GroupVersionFollower, TransactionVersionFollower
 from eosin.broker.partitions import LedLogs
 from eosin.broker.transactions.two_phase_replicas import TwoPhaseReplicas
 from eosin.client.addresses import Address
@@ -273,9 +273,11 @@ class JoinedNode:
             services.partitions,
             _LedPartitionsFollow(self._led, self.logs),
             TransactionVersionFollower(transactions, cluster),
+            GroupVersionFollower(services.groups, cluster),
             *elections,
             OffsetsFollowTopics(services.groups),
             services.metadata_responses,
+            services.sharing,
         ):
             cluster.subscribe(listener)
         self._replicas.on_led_late += [each.led_late for each in elections]

@@ -23,6 +23,7 @@ from eosin.cluster.metadata.joined_cluster import JoinedCluster
 from eosin.cluster.quorum.follower import MetadataFollower
 from eosin.cluster.quorum.observer import ObserverConfig
 from eosin.cluster.quorum.rules.errors import QuorumError
+from eosin.cluster.quorum.rules.feature_levels import addresses_text
 from eosin.model.features import SUPPORTED_JOINED, TRANSACTION_VERSION
 from eosin.runtime.logging_format import fields
 from eosin.settings.start_error import StartError
@@ -161,8 +162,8 @@ def _observer_config(config: "BrokerConfig", logs: "LogManager") -> ObserverConf
         node_id=config.node_id,
         directory_id=logs.directory_id,
         listener=config.controller_listener_names[0].upper(),
-        bootstrap=tuple(Address(host, port) for host, port in config.controllers),
-        voters={voter.node_id: Address(voter.host, voter.port) for voter in config.voters},
+        bootstrap=_bootstrap(config),
+        voters=_voters(config),
         fetch_max_bytes=config.controller_quorum_fetch_max_bytes,
         snapshot_max_bytes=config.controller_quorum_fetch_snapshot_max_bytes,
         request_timeout_ms=config.controller_quorum_request_timeout_ms,
@@ -173,6 +174,14 @@ def _observer_config(config: "BrokerConfig", logs: "LogManager") -> ObserverConf
     )
 
 
+def _bootstrap(config: "BrokerConfig") -> tuple[Address, ...]:
+    return tuple(Address(host, port) for host, port in config.controllers)
+
+
+def _voters(config: "BrokerConfig") -> dict[int, Address]:
+    return {voter.node_id: Address(voter.host, voter.port) for voter in config.voters}
+
+
 def _limits(config: "BrokerConfig", logs: "LogManager") -> MembershipSettings:
     return MembershipSettings(
         node_id=config.node_id,
@@ -181,6 +190,7 @@ def _limits(config: "BrokerConfig", logs: "LogManager") -> MembershipSettings:
         session_timeout_ms=config.broker_session_timeout_ms,
         registration_timeout_ms=config.initial_broker_registration_timeout_ms,
         shutdown_timeout_ms=config.eosin_controlled_shutdown_timeout_ms,
+        controllers=addresses_text(_bootstrap(config) or _voters(config).values()),
     )
 
 

@@ -208,11 +208,14 @@ class RunningNode:
         services.large_batches.stop()
         for _, held in services.partitions.hosted():
             services.partitions.long_polls.interrupt(held)
+        services.sharing.stop_waiting()
         await self.loading.stop()
         limit_ms = self.config.eosin_shutdown_timeout_ms
         await self._finish_requests(limit_ms, waiting_for_others=False)
         await services.transactions.stop()
         await services.groups.stop()
+        await services.sharing.stop()
+        await services.share_states.stop()
         finished = await self._finish_requests(limit_ms, waiting_for_others=True)
         await self._close_connections()
         if self._secured.sasl is not None:

@@ -16,10 +16,14 @@ RESERVED_UUIDS: Final = 100
 
 CONSUMER_OFFSETS_TOPIC: Final = "__consumer_offsets"
 TRANSACTION_STATE_TOPIC: Final = "__transaction_state"
+SHARE_GROUP_STATE_TOPIC: Final = "__share_group_state"
+"""Not compacted: its coordinator deletes what it needs no more (share-state.md 5)."""
 METADATA_TOPIC: Final = "__eosin_metadata"
 """Cluster metadata; a log on disk, never listed as a topic."""
 
-INTERNAL_TOPICS: Final = frozenset({CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC})
+COMPACTED_TOPICS: Final = frozenset({CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC})
+"""The internal topics of which compaction keeps the last record of each key."""
+INTERNAL_TOPICS: Final = COMPACTED_TOPICS | {SHARE_GROUP_STATE_TOPIC}
 
 _LEGAL_TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 

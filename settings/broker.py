@@ -311,12 +311,19 @@ class BrokerConfig(ShareGroupSettings):
         "Whether groups with members change between classic and consumer group as their clients do.",
         kind=STRING,
         choices=tuple(policy.value for policy in MigrationPolicy),
+        ignores_case=True,
     )
     group_consumer_regex_refresh_interval_ms: int = setting(
         600_000,
         "Topics of a group's regular expressions are looked for again after so long.",
         kind=INT,
         at_least=10_000,
+    )
+    group_share_max_share_sessions: int = setting(
+        2000, "Share sessions on this broker: members that fetch from it.", kind=INT, at_least=1
+    )
+    eosin_share_max_partitions: int = setting(
+        10_000, "Share partitions on this broker, each a partition as one share group reads it.", kind=INT, at_least=1
     )
     offset_metadata_max_bytes: int = setting(4096, "The longest note beside a committed offset.", kind=INT, at_least=0)
     offsets_commit_timeout_ms: int = setting(5000, "How long a commit waits to be durable.", kind=INT, at_least=1)
@@ -333,6 +340,38 @@ class BrokerConfig(ShareGroupSettings):
     )
     offsets_topic_compression_codec: int = setting(
         0, "Codec of the offsets' batches; 0 is none.", kind=INT, at_least=0, at_most=4
+    )
+
+    # Share groups: the durable states of their partitions (share-state.md section 7)
+    share_coordinator_state_topic_num_partitions: int = setting(
+        50, "Partitions of __share_group_state, which comes with the first share group.", kind=INT, at_least=1
+    )
+    share_coordinator_state_topic_replication_factor: int = setting(
+        1, "Replicas of __share_group_state; more than there are brokers is capped. (Kafka: 3)", kind=SHORT, at_least=1
+    )
+    share_coordinator_state_topic_min_isr: int = setting(
+        1, "Replicas that must have it; capped likewise. (Kafka: 2)", kind=SHORT, at_least=1
+    )
+    share_coordinator_state_topic_segment_bytes: int = setting(
+        104_857_600, "Segments of __share_group_state.", kind=INT, at_least=1
+    )
+    share_coordinator_state_topic_compression_codec: int = setting(
+        0, "Codec of the states' batches; 0 is none.", kind=INT, at_least=0, at_most=4
+    )
+    share_coordinator_state_topic_prune_interval_ms: int = setting(
+        300_000, "Between two looks for records of states that nobody needs any more.", kind=INT, at_least=1
+    )
+    share_coordinator_snapshot_update_records_per_snapshot: int = setting(
+        500, "After so many updates of a state all of it is written again.", kind=INT, at_least=0, at_most=500
+    )
+    share_coordinator_cold_partition_snapshot_interval_ms: int = setting(
+        300_000,
+        "A state that keeps old records in the log is written again after so long at the earliest.",
+        kind=INT,
+        at_least=1,
+    )
+    share_coordinator_write_timeout_ms: int = setting(
+        5000, "How long a request about a state waits to be durable.", kind=INT, at_least=1
     )
 
     # Rights (security.md section 4)

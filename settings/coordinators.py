@@ -1,10 +1,15 @@
 """Build the settings of other rooms: these declare the fields that they need, and know nothing of the broker's
 config."""
 
+from typing import TYPE_CHECKING
+
 from eosin.coordinator.groups.rules.config import ConsumerGroupConfig, GroupConfig, MigrationPolicy, ShareGroupConfig
 from eosin.coordinator.transactions.rules.config import TransactionConfig
 from eosin.settings.broker import BrokerConfig
 from eosin.storage.compaction.cleaner import CleanerConfig
+
+if TYPE_CHECKING:
+    from eosin.coordinator.share_state.rules.config import ShareStateConfig
 
 
 def transaction_config(config: BrokerConfig, *, transaction_version: int) -> TransactionConfig:
@@ -63,6 +68,19 @@ def consumer_group_config(config: BrokerConfig) -> ConsumerGroupConfig:
         migration_policy=MigrationPolicy(config.group_consumer_migration_policy),
         classic_max_size=config.group_max_size,
         regex_refresh_interval_ms=config.group_consumer_regex_refresh_interval_ms,
+    )
+
+
+def share_state_config(config: BrokerConfig) -> "ShareStateConfig":
+    """The share coordinator's part of the settings."""
+    from eosin.coordinator.share_state.rules.config import ShareStateConfig
+
+    return ShareStateConfig(
+        snapshot_update_records_per_snapshot=config.share_coordinator_snapshot_update_records_per_snapshot,
+        write_timeout_ms=config.share_coordinator_write_timeout_ms,
+        state_topic_compression_codec=config.share_coordinator_state_topic_compression_codec,
+        state_topic_prune_interval_ms=config.share_coordinator_state_topic_prune_interval_ms,
+        cold_partition_snapshot_interval_ms=config.share_coordinator_cold_partition_snapshot_interval_ms,
     )
 
 

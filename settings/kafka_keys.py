@@ -23,8 +23,7 @@ delegation.token.secret.key delete.records.purgatory.purge.interval.requests ear
 fetch.purgatory.purge.interval.requests follower.fetch.last.tiered.offset.enable
 group.coordinator.append.linger.ms group.coordinator.append.max.buffer.size group.coordinator.background.threads
 group.coordinator.cached.buffer.max.bytes group.coordinator.new.enable group.coordinator.rebalance.protocols
-group.coordinator.threads group.share.enable group.share.max.groups group.share.max.share.sessions
-group.share.persister.class.name
+group.coordinator.threads group.share.enable group.share.max.groups group.share.persister.class.name
 group.streams.assignment.interval.ms group.streams.heartbeat.interval.ms group.streams.initial.rebalance.delay.ms
 group.streams.max.assignment.interval.ms group.streams.max.heartbeat.interval.ms group.streams.max.session.timeout.ms
 group.streams.max.size group.streams.max.standby.replicas group.streams.min.assignment.interval.ms
@@ -59,11 +58,7 @@ remote.log.storage.manager.class.name remote.log.storage.manager.class.path remo
 remote.log.storage.system.enable replica.socket.receive.buffer.bytes
 replication.quota.window.num replication.quota.window.size.seconds reserved.broker.max.id security.providers
 server.max.startup.time.ms share.coordinator.append.linger.ms share.coordinator.cached.buffer.max.bytes
-share.coordinator.load.buffer.size share.coordinator.snapshot.update.records.per.snapshot
-share.coordinator.state.topic.compression.codec share.coordinator.state.topic.min.isr
-share.coordinator.state.topic.num.partitions share.coordinator.state.topic.prune.interval.ms
-share.coordinator.state.topic.replication.factor share.coordinator.state.topic.segment.bytes share.coordinator.threads
-share.coordinator.write.timeout.ms share.fetch.purgatory.purge.interval.requests
+share.coordinator.load.buffer.size share.coordinator.threads share.fetch.purgatory.purge.interval.requests
 socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms
 ssl.keymanager.algorithm ssl.protocol ssl.provider ssl.secure.random.implementation ssl.trustmanager.algorithm
 telemetry.max.bytes

@@ -88,6 +88,8 @@ class Setting:
     at_most: float | None = None
     choices: tuple[str, ...] = ()
     """The only values allowed (for a list: the only elements)."""
+    ignores_case: bool = False
+    """True if capital letters make no difference to a choice."""
     synonyms: tuple[Synonym, ...] = ()
     """Topic configs: the broker settings behind the default, the one that wins first."""
 
@@ -107,6 +109,8 @@ class Setting:
             value = _read(self.kind, text.strip())
         except ValueError:
             raise self._refused(text) from None
+        if self.ignores_case:
+            value = value.lower()
         if isinstance(value, tuple):
             ok = not self.choices or all(item in self.choices for item in value)
         elif self.choices:
@@ -196,6 +200,7 @@ def setting(
     at_least: float | None = None,
     at_most: float | None = None,
     choices: Sequence[str] = (),
+    ignores_case: bool = False,
 ) -> _T:
     """A dataclass field that is a setting; the key is the field's name with dots."""
     facts = {
@@ -205,6 +210,7 @@ def setting(
         "at_least": at_least,
         "at_most": at_most,
         "choices": tuple(choices),
+        "ignores_case": ignores_case,
     }
     declared: _T = field(default=default, metadata={_METADATA_KEY: facts})
     return declared

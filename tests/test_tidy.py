@@ -96,6 +96,7 @@ RESERVED = (
             *("lab/crash/burial.py", "lab/crash/endpoints.py", "lab/serve/command.py"),
             # The HTTP listener, and who hands its certificates on.
             *("observe/http/host.py", "observe/http/tls.py", "observe/explain/cluster_facts.py", "cli/health.py"),
+            "pipeline/common/prompt_worker.py",  # an option of the connection that Spark's worker has to Java
         ),
     ),
     Reserved(

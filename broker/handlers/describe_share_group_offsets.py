@@ -12,7 +12,7 @@ from typing import Final
 
 from eosin.broker.services import Services
 from eosin.broker.unserved_groups import GroupProtocol, refused_groups
-from eosin.coordinator.share_state.state import UNKNOWN_COUNT, UNKNOWN_OFFSET, SharePartition, ShareStateSummary
+from eosin.coordinator.share_states import UNKNOWN_COUNT, UNKNOWN_OFFSET, SharePartition, ShareStateSummary
 from eosin.model.features import SHARE_VERSION
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext

@@ -29,6 +29,7 @@ from eosin.cluster.metadata.controller_requests import packed_host
 from eosin.cluster.metadata.topics import check_more_partitions
 from eosin.model.close_connection import CloseConnection
 from eosin.model.cluster import ConfigChange, ConfigOperation, Outcome
+from eosin.model.features import KRAFT_VERSION
 from eosin.network.api import Api, RequestContext, Responder
 from eosin.network.many_items import ITEMS_PER_TURN
 from eosin.protocol.config_resources import ConfigResourceType
@@ -384,6 +385,17 @@ def _shows_configs(cluster: "JoinedCluster", request: Any, response: Any) -> Cal
     return shown
 
 
+def _shows_levels(cluster: "JoinedCluster", request: Any, response: Any) -> Callable[[], bool]:
+    refused = {each.feature for each in response.results if each.error_code != ErrorCode.NONE}
+    levels = {
+        each.feature: each.max_version_level
+        for each in request.feature_updates
+        if each.feature not in refused and response.error_code == ErrorCode.NONE
+    }
+    levels.pop(KRAFT_VERSION, None)  # no record of the metadata tells it
+    return lambda: all(cluster.image.features.get(name, 0) == level for name, level in levels.items())
+
+
 def _value_after(config: Any) -> str | None:
     deletes = getattr(config, "config_operation", ConfigOperation.SET) == ConfigOperation.DELETE
     value: str | None = config.value
@@ -417,4 +429,5 @@ _SHOWS: Final[Mapping[ApiKey, Callable[["JoinedCluster", Any, Any], Callable[[],
     ApiKey.CREATE_PARTITIONS: _shows_partitions,
     ApiKey.ALTER_CONFIGS: _shows_configs,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _shows_configs,
+    ApiKey.UPDATE_FEATURES: _shows_levels,
 }

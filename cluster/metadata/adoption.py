@@ -72,9 +72,9 @@ class Adopted:
     topics: int
     partitions: int
     consumer_groups: int
-    """Number of those of KIP-848, none of which has members."""
+    """Number of those of KIP-848. They have no members if the quorum begins at level 0 of `group.version`."""
     ends_consumer_protocol: bool
-    """True if the directory has served `group.protocol=consumer`, which a quorum with brokers of Eosin does not."""
+    """True if the directory has served `group.protocol=consumer`, which the quorum does not until its level rises."""
 
 
 def adopt(
@@ -87,7 +87,8 @@ def adopt(
         directory = _own(disk, path, node_id=node_id, cluster_id=cluster_id)
         kept = _bootstrap_of(disk, controller, node_id=node_id, cluster_id=cluster_id)
         image = _image(disk, path)
-        groups = _groups_that_go_on(disk, directory, image)
+        group_level = _level_of(GROUP_VERSION, kept)
+        groups = _groups_that_go_on(disk, directory, image, controller=controller, level=group_level)
         directory_id = directory.properties.directory_id or uuid_text(chance.uuid())
         records = topic_records(
             image,
@@ -101,7 +102,7 @@ def adopt(
             len(image.topics),
             image.partition_count,
             consumer_groups=groups,
-            ends_consumer_protocol=bool(groups or image.levels.get(GROUP_VERSION)),
+            ends_consumer_protocol=not group_level and bool(groups or image.levels.get(GROUP_VERSION)),
         )
     finally:
         held.release()
@@ -227,19 +228,25 @@ def _apply(image: MetadataImage, batch: bytes) -> None:
         raise CannotAdopt(f"{METADATA_PARTITION} cannot be read: {error}") from error
 
 
-def _groups_that_go_on(disk: Disk, directory: Directory, image: MetadataImage) -> int:
-    """The number of consumer groups, which go on as groups with offsets. Raises CannotAdopt where one would be torn
-    apart: brokers of a quorum serve no members of consumer groups yet (consumer-groups.md 14)."""
+def _groups_that_go_on(disk: Disk, directory: Directory, image: MetadataImage, *, controller: str, level: int) -> int:
+    """The number of consumer groups. Their records are in the logs, so that members go on where they were; at `level` 0
+    of the quorum nobody serves them. Raises CannotAdopt where a group would be torn apart by that."""
     if unknown := next((name for name, level in image.levels.items() if level and name != GROUP_VERSION), None):
         raise CannotAdopt(f"it is at level {image.levels[unknown]} of {unknown}, which no quorum can be told of")
     found = consumer_groups_of(disk, directory)
-    if found.with_members:
+    if found.with_members and not level:
         raise CannotAdopt(
-            f"consumer groups have members, as {', '.join(found.with_members)}, and a cluster serves no"
-            " group.protocol=consumer: start its broker once more, let them leave or go on with"
-            " group.protocol=classic, and stop it"
+            f"consumer groups have members, as {', '.join(found.with_members)}, and the controller in {controller}"
+            f" begins with {GROUP_VERSION} 0: format it with --feature {GROUP_VERSION}=1, or start its broker once"
+            " more, let them leave or go on with group.protocol=classic, and stop it"
         )
     return found.number
+
+
+def _level_of(feature: str, records: list[Message]) -> int:
+    """The level of a feature with which the quorum begins; 0 if its records do not name it."""
+    found = [each.feature_level for each in records if isinstance(each, FeatureLevelRecord) and each.name == feature]
+    return found[-1] if found else 0
 
 
 def _next_leader_epoch(disk: Disk, directory: Directory, image: MetadataImage) -> int:

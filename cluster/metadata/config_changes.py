@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from eosin.coordinator.groups.rules.config import ConsumerGroupConfig, ShareGroupConfig
-from eosin.model.cluster import ConfigChange, ConfigOperation, Outcome
+from eosin.model.cluster import NO_CONFIGS, ConfigChange, ConfigOperation, Outcome
 from eosin.protocol.errors import ErrorCode
 from eosin.settings.broker import BROKER_SETTINGS, BrokerConfig
 from eosin.settings.coordinators import consumer_group_config, share_group_config
@@ -23,9 +23,6 @@ DYNAMIC_BROKER_SETTINGS: Final = frozenset(
     synonym.name for config in TOPIC_CONFIGS.values() for synonym in config.synonyms if synonym.name in BROKER_SETTINGS
 )
 """The broker settings that change without a restart."""
-
-COMPACT: Final = frozenset({"compact"})
-"""The cleanup.policy of internal topics."""
 
 Configs = dict[str, str]
 """Settings by name, as text."""
@@ -95,16 +92,24 @@ def is_list_setting(name: str) -> bool:
     return name in BROKER_SETTINGS and BROKER_SETTINGS[name].kind is SettingKind.LIST
 
 
-def check_topic_configs(configs: Mapping[str, str], *, defaults: LogConfig, internal: bool) -> Outcome | None:
-    """Returns why a topic may not have these configs (INVALID_CONFIG), or None if it may."""
+def check_topic_configs(
+    configs: Mapping[str, str], *, defaults: LogConfig, fixed: Mapping[str, str] = NO_CONFIGS
+) -> Outcome | None:
+    """Returns why a topic may not have these configs (INVALID_CONFIG), or None if it may. `fixed` are those that an
+    internal topic must have."""
     try:
         log_config = with_overrides(defaults, configs)
     except SettingError as error:
         return Outcome(ErrorCode.INVALID_CONFIG, str(error))
-    if internal and log_config.cleanup_policy != COMPACT:
+    if changed := changed_config(log_config, fixed):
         # Retention by age would delete transactions and offsets that are still in use.
-        return Outcome(ErrorCode.INVALID_CONFIG, "The cleanup.policy of an internal topic must be compact")
+        return Outcome(ErrorCode.INVALID_CONFIG, f"The {changed} of an internal topic must be {fixed[changed]}")
     return None
+
+
+def changed_config(config: LogConfig, fixed: Mapping[str, str]) -> str | None:
+    """The first of these configs that has another value; None if all are as they must be."""
+    return next((name for name, value in fixed.items() if with_overrides(config, {name: value}) != config), None)
 
 
 def check_broker_configs(configs: Mapping[str, str]) -> Outcome | None:

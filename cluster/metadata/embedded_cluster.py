@@ -3,6 +3,7 @@
 Every change is checked against the image and written without an await in between; `MetadataWriter` says when it shows.
 """
 
+import asyncio
 import errno
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -50,7 +51,7 @@ from eosin.model.features import LEVELS_OF_NEW_DIRECTORIES, Features, features_a
 from eosin.model.principals import ANONYMOUS, Principal
 from eosin.model.quota_table import QuotaChange, QuotaTable
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.names import ZERO_UUID, TopicPartition, Uuid
+from eosin.protocol.names import INTERNAL_TOPICS, SHARE_GROUP_STATE_TOPIC, ZERO_UUID, TopicPartition, Uuid
 from eosin.protocol.schemas.records.cluster_metadata import (
     BrokerConfigsKey,
     ClientQuotaKey,
@@ -85,6 +86,8 @@ _PRODUCER_IDS: Final = "producer ids"
 _USERS: Final = "the users"
 _QUOTAS: Final = "the quotas"
 _PRODUCER_IDS_MAX: Final = 2**63 - 1
+CREATED: Final = frozenset({ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS})
+"""Errors after which there is a topic."""
 
 
 class EmbeddedCluster:
@@ -104,6 +107,8 @@ class EmbeddedCluster:
         self._log_configs = LogConfigs(config, self._image.topics)
         self._start_epoch = 0
         """Number of earlier starts of the broker: the leader epoch of all its partitions."""
+        self._creating: asyncio.Task[Outcome] | None = None
+        """Creates an internal topic."""
         self._here: PartitionState | None = None
         """The state that `_state_here` made."""
 
@@ -195,6 +200,10 @@ class EmbeddedCluster:
     def partition_count(self) -> int:
         return self._image.partition_count
 
+    def partition_racks(self, topic: str) -> tuple[tuple[str, ...], ...]:
+        rack, found = self._config.broker_rack, self._image.topics.get(topic)
+        return () if rack is None or found is None else ((rack,),) * found.partitions
+
     def endpoint(self, listener: str) -> Endpoint:
         return self._endpoints[listener]
 
@@ -279,14 +288,8 @@ class EmbeddedCluster:
         configs: Mapping[str, str | None] = NO_CONFIGS,
         validate_only: bool = False,
     ) -> Outcome:
-        turn = topics.collision_key(name)
-        await self._writer.turn(turn)
-        while self._log_manager.may_inherit_deleted(name):
-            try:
-                await self._log_manager.forget_deleted(name)
-            except OSError as error:
-                return Outcome(ErrorCode.KAFKA_STORAGE_ERROR, f"An older topic of this name is not put away: {error}")
-            await self._writer.turn(turn)
+        if (kept := await self._turn_of_new_topic(name)) is not None:
+            return kept
         refused = topics.check_new_name(name, topics=self.topics, namesake=self._image.namesake(name))
         if refused is not None:
             return refused
@@ -304,13 +307,26 @@ class EmbeddedCluster:
             return size
         topic_id = ZERO_UUID if validate_only else self._chance.uuid()
         topic = Topic(name, topic_id, size.partitions, own)
-        if validate_only:
-            return Outcome(ErrorCode.NONE, topic=topic)
+        return Outcome(ErrorCode.NONE, topic=topic) if validate_only else await self._create(topic)
 
+    async def _turn_of_new_topic(self, name: str) -> Outcome | None:
+        """Wait until no other change of the name is on its way. Returns why nothing of the name can be created."""
+        turn = topics.collision_key(name)
+        await self._writer.turn(turn)
+        while self._log_manager.may_inherit_deleted(name):
+            try:
+                await self._log_manager.forget_deleted(name)
+            except OSError as error:
+                return Outcome(ErrorCode.KAFKA_STORAGE_ERROR, f"An older topic of this name is not put away: {error}")
+            await self._writer.turn(turn)
+        return None
+
+    async def _create(self, topic: Topic) -> Outcome:
         def created() -> None:
             self._listeners.changed(partitions=_events(topic, 0, before=None, after=self._state_here()))
 
-        return await self._writer.change(turn, TopicKey(name), topic_record(topic), created, topic)
+        turn = topics.collision_key(topic.name)
+        return await self._writer.change(turn, TopicKey(topic.name), topic_record(topic), created, topic)
 
     def _new_configs(self, configs: Mapping[str, str | None]) -> Mapping[str, str] | Outcome:
         own: dict[str, str] = {}
@@ -318,13 +334,28 @@ class EmbeddedCluster:
             if value is None:
                 return Outcome(ErrorCode.INVALID_CONFIG, f"A null value is not supported for {config}")
             own[config] = value
-        return check_topic_configs(own, defaults=self._log_configs.defaults, internal=False) or own
+        return check_topic_configs(own, defaults=self._log_configs.defaults) or own
 
     async def create_automatically(self, name: str, client_host: str, principal: Principal = ANONYMOUS) -> Outcome:
-        return await self.create_topic(name)
+        return await (self._create_internal(name) if name in INTERNAL_TOPICS else self.create_topic(name))
 
     def want_internal_topic(self, name: str) -> None:
-        return  # all of them exist since the first start
+        if name not in self.topics and self._creating is None:  # but for this one, all exist since the first start
+            self._creating = asyncio.get_running_loop().create_task(self._create_internal(name))
+            self._creating.add_done_callback(self._created_internal)
+
+    async def _create_internal(self, name: str) -> Outcome:
+        assert name == SHARE_GROUP_STATE_TOPIC, f"{name} exists since the first start"
+        if (kept := await self._turn_of_new_topic(name)) is not None:
+            return kept
+        if (there := self.topics.get(name)) is not None:
+            return Outcome(ErrorCode.TOPIC_ALREADY_EXISTS, topic=there)
+        return await self._create(internal_topics.share_group_state(self._config, self._chance))
+
+    def _created_internal(self, creating: "asyncio.Task[Outcome]") -> None:
+        self._creating = None
+        if not creating.cancelled() and creating.result().error not in CREATED:
+            _LOG.error("an internal topic cannot be created: %s", creating.result().message)
 
     async def delete_topic(self, name: str) -> Outcome:
         turn = topics.collision_key(name)
@@ -386,7 +417,8 @@ class EmbeddedCluster:
         )
         if isinstance(configs, Outcome):
             return configs
-        refused = check_topic_configs(configs, defaults=self._log_configs.defaults, internal=topic.internal)
+        fixed = internal_topics.fixed_configs(name) if topic.internal else NO_CONFIGS
+        refused = check_topic_configs(configs, defaults=self._log_configs.defaults, fixed=fixed)
         if refused is not None:
             return refused
         changed = Topic(name, topic.topic_id, topic.partitions, configs, topic.internal)

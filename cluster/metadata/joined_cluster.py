@@ -54,7 +54,13 @@ from eosin.model.principals import ANONYMOUS, Principal
 from eosin.model.quota_table import QuotaChange, QuotaTable
 from eosin.protocol.config_resources import ConfigResourceType
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, INTERNAL_TOPICS, TopicPartition, Uuid
+from eosin.protocol.names import (
+    CONSUMER_OFFSETS_TOPIC,
+    INTERNAL_TOPICS,
+    SHARE_GROUP_STATE_TOPIC,
+    TopicPartition,
+    Uuid,
+)
 
 if TYPE_CHECKING:
     from eosin.cluster.membership.channel import ControllerChannel
@@ -127,6 +133,10 @@ class JoinedCluster(ControllerRequests):
         """The same for `brokers_without`."""
         self._for_readers: dict[str, tuple[Endpoint, ...]] = {}
         """The same for `brokers_for_readers`."""
+        self._racks: Mapping[int, str] | None = None
+        """The racks of registered brokers that have one; None before somebody asks, and when brokers have changed."""
+        self._partition_racks: dict[str, tuple[TopicImage, tuple[tuple[str, ...], ...]]] = {}
+        """The answers of `partition_racks`, each with what it was made of."""
         self._version = 0
         self.on_image: list[Callable[[ImageDelta], None]] = []
         """Called with each publication before the listeners are: replicas follow the image first (cluster.md 3.6). Of
@@ -159,6 +169,8 @@ class JoinedCluster(ControllerRequests):
             self._alive.clear()
             self._without.clear()
             self._for_readers.clear()
+            self._racks = None
+            self._partition_racks.clear()
         if delta.scram_changed:
             self._apply_credentials(delta)
         if delta.quotas_changed:
@@ -209,6 +221,7 @@ class JoinedCluster(ControllerRequests):
         for gone in delta.topics_deleted:
             self._topics.pop(gone.name, None)
             self._log_configs.forget(gone.name)
+            self._partition_racks.pop(gone.name, None)
         settings = {name for kind, name in delta.configs_changed if kind == ConfigResourceType.TOPIC}
         touched = dict.fromkeys(settings) | dict.fromkeys(each.name for each in delta.topics_created)
         touched |= dict.fromkeys(each.partition.topic for each in delta.partitions_changed if each.before is None)
@@ -267,6 +280,24 @@ class JoinedCluster(ControllerRequests):
     def partition_count(self) -> int:
         """See `Cluster.partition_count`."""
         return self.image.partition_count
+
+    def partition_racks(self, topic: str) -> tuple[tuple[str, ...], ...]:
+        """See `Cluster.partition_racks`: brokers count that are registered, alive or not."""
+        if self._racks is None:
+            self._racks = {each.node_id: each.rack for each in self.image.brokers.values() if each.rack is not None}
+        found, racks = self.image.topics.get(topic), self._racks
+        if found is None or not racks:
+            return ()
+        known = self._partition_racks.get(topic)
+        if known is not None and known[0] is found:
+            return known[1]
+        by_replicas: dict[tuple[int, ...], tuple[str, ...]] = {}
+        for each in found.partitions.values():
+            if each.replicas not in by_replicas:
+                by_replicas[each.replicas] = tuple(sorted(racks[node] for node in each.replicas if node in racks))
+        made = tuple(by_replicas[each.replicas] for each in found.partitions.values())
+        self._partition_racks[topic] = found, made
+        return made
 
     def endpoint(self, listener: str) -> Endpoint:
         """See `Cluster.endpoint`."""
@@ -410,10 +441,13 @@ class JoinedCluster(ControllerRequests):
             asyncio.get_running_loop().create_task(self.create_internal(name))
 
     async def create_internal(self, name: str) -> Outcome:
-        """Create `__consumer_offsets` or `__transaction_state` in this broker's own name, as its settings say."""
+        """Create an internal topic in this broker's own name, as its settings say."""
         config = self._config
         if name == CONSUMER_OFFSETS_TOPIC:
             partitions, setting = config.offsets_topic_num_partitions, "offsets.topic.replication.factor"
+        elif name == SHARE_GROUP_STATE_TOPIC:
+            partitions = config.share_coordinator_state_topic_num_partitions
+            setting = "share.coordinator.state.topic.replication.factor"
         else:
             partitions = config.transaction_state_log_num_partitions
             setting = "transaction.state.log.replication.factor"

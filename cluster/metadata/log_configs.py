@@ -2,12 +2,18 @@
 
 import logging
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Final
 
-from eosin.cluster.metadata.config_changes import COMPACT, tolerant_overrides, topic_defaults, usable_broker_configs
-from eosin.model.cluster import Topic
+from eosin.cluster.metadata.config_changes import (
+    changed_config,
+    tolerant_overrides,
+    topic_defaults,
+    usable_broker_configs,
+)
+from eosin.cluster.metadata.internal_topics import fixed_configs
+from eosin.model.cluster import NO_CONFIGS, Topic
 from eosin.settings.broker import BrokerConfig
+from eosin.settings.topics import with_overrides
 from eosin.storage.log.config import LogConfig
 
 _LOG: Final = logging.getLogger("eosin.cluster.metadata")
@@ -33,10 +39,11 @@ class LogConfigs:
             if known is None:
                 return self.defaults
             config, complaints = tolerant_overrides(self.defaults, known.configs)
-            if known.internal and config.cleanup_policy != COMPACT:
+            fixed = fixed_configs(topic) if known.internal else NO_CONFIGS
+            if changed := changed_config(config, fixed):
                 # Controllers of Apache Kafka let it pass; retention would delete what is in use.
-                complaints.append("the cleanup.policy of an internal topic is always compact")
-                config = replace(config, cleanup_policy=COMPACT)
+                complaints.append(f"the {changed} of an internal topic is always {fixed[changed]}")
+                config = with_overrides(config, fixed)
             for complaint in complaints:
                 _LOG.warning("topic %s: a config is ignored: %s", topic, complaint)
             self._of_topics[topic] = config

@@ -49,6 +49,10 @@ def check_new_name(name: str, *, topics: Mapping[str, Topic], namesake: str | No
         return Outcome(ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"Topic '{name}' is reserved for the cluster's metadata")
     if (refused := check_topic_name(name)) is not None:
         return refused
+    if name in INTERNAL_TOPICS and name not in topics:
+        return Outcome(
+            ErrorCode.INVALID_TOPIC_EXCEPTION, f"The internal topic '{name}' is created by the broker that needs it"
+        )
     if name in topics:
         return Outcome(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists")
     if namesake is not None and namesake != name:

@@ -33,6 +33,7 @@ from eosin.cluster.quorum.observer import (
 )
 from eosin.cluster.quorum.rules.batches import LogBatch, data_records
 from eosin.cluster.quorum.rules.errors import QuorumError, QuorumLost, QuorumUnreadable
+from eosin.cluster.quorum.rules.feature_levels import addresses_text, unsupported_levels
 from eosin.cluster.quorum.rules.image import EMPTY, ClusterImage, ImageDelta
 from eosin.cluster.quorum.rules.replay import Replay
 from eosin.runtime.clock import Clock
@@ -75,6 +76,7 @@ class MetadataFollower:
         """`supported` are the lowest and the highest level of each feature that this broker knows; another one is 0 to
         0 (cluster.md 1.6). None supports whatever there is. Raises QuorumLost when this broker's id is a voter's."""
         self._observer = Observer(config)
+        self._controllers = addresses_text(config.bootstrap or config.voters.values())
         self._clock = clock
         self._dial = dial
         self._supported = supported
@@ -295,13 +297,9 @@ class MetadataFollower:
         """A level that this broker does not know means records that it does not know (cluster.md 1.6 and 1.8)."""
         if self._supported is None:
             return
-        for name, level in image.features.items():
-            low, high = self._supported.get(name, (0, 0))
-            if not low <= level <= high:
-                raise QuorumUnreadable(
-                    f"the cluster has {name} at level {level}, and this broker supports {low} to {high}: format the "
-                    f"controllers with --feature {name}={high}, or take the level there with kafka-features.sh"
-                )
+        sentence = unsupported_levels(image.features, self._supported, controllers=self._controllers)
+        if sentence is not None:
+            raise QuorumUnreadable(sentence)
 
     def _wake(self) -> None:
         still = []

@@ -415,6 +415,8 @@ class GroupCoordinator:
         for first in range(0, len(members), most) or range(1):
             if first:
                 await next_turn()
+                if not shard.is_active:  # another broker decides by now, and may know them
+                    return LeaveResult(ErrorCode.NOT_COORDINATOR)
             part = tuple(members[first : first + most])
             happened = shard.consumer.happen(group_id, MembersLeft(part))
             error = await happened.written.wait()
@@ -469,7 +471,10 @@ class GroupCoordinator:
     def silent_ms(self, group_id: str, member_id: str) -> int | None:
         """Time since a member was heard of, in ms; None while it waits in a join, or where there is none."""
         shard = self._shards.of_group(group_id)
-        return None if isinstance(shard, ErrorCode) else shard.runner.silent_ms(group_id, member_id)
+        if isinstance(shard, ErrorCode):
+            return None
+        in_kind = shard.consumer if group_id in shard.consumer else shard.runner
+        return in_kind.silent_ms(group_id, member_id)
 
     @property
     def group_count(self) -> int:

@@ -17,7 +17,7 @@ from eosin.coordinator.groups.consumer.log.replay import Replayed, replayed, rep
 from eosin.coordinator.groups.consumer.ports import ClusterTopics, NoTopics
 from eosin.coordinator.groups.consumer.rules.expiry import expired_of_consumer_group
 from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup, ConsumerGroupState
-from eosin.coordinator.groups.consumer.rules.records import end_records
+from eosin.coordinator.groups.consumer.rules.records import all_records, end_records
 from eosin.coordinator.groups.conversions import Conversions
 from eosin.coordinator.groups.effect_runner import GroupEffectRunner
 from eosin.coordinator.groups.log import records as group_records
@@ -225,21 +225,31 @@ class Shard:
 
     def _settle_names(self, loader: Loader, consumer_groups: Replayed) -> list[NewRecord]:
         """Leave each name to one kind of group: the one whose record is the last (consumer-groups.md 12.3). Returns the
-        tombstones of what belongs to no group."""
-        tombstones: list[NewRecord] = []
+        records that clear away what belongs to no group."""
+        clearing: list[NewRecord] = []
         for group_id, records in consumer_groups.left_over.items():
-            tombstones += encoded(group_id, records)
+            clearing += self._behind_classic(loader, group_id, encoded(group_id, records))
         for group_id, group in consumer_groups.groups.items():
             classic_offset = loader.group_offsets.get(group_id, -1)
             if classic_offset > consumer_groups.offsets[group_id]:
                 _LOG.warning("the group %.256r was a consumer group before, whose records are deleted", group_id)
-                tombstones += encoded(group_id, end_records(group))
+                clearing += self._behind_classic(loader, group_id, encoded(group_id, end_records(group)))
                 continue
             if classic_offset >= 0:
                 _LOG.warning("the group %.256r was a classic group before, whose record is deleted", group_id)
-                tombstones.append(group_records.group_tombstone(group_id))
+                # To Apache Kafka this tombstone ends the group that has the name, of whichever kind.
+                clearing.append(group_records.group_tombstone(group_id))
+                clearing += encoded(group_id, all_records(group))
             loader.groups.pop(group_id, None)
-        return tombstones
+        return clearing
+
+    def _behind_classic(self, loader: Loader, group_id: str, tombstones: list[NewRecord]) -> list[NewRecord]:
+        """Tombstones of a consumer group's records. Apache Kafka cannot load a partition in which they follow a classic
+        group of the name, so that one makes room for them."""
+        if group_id not in loader.group_offsets or not tombstones:
+            return tombstones
+        classic = group_records.group_record(loader.groups[group_id])
+        return [group_records.group_tombstone(group_id), *tombstones, classic]
 
     def start_empty(self) -> None:
         """Answer at once: the log is empty."""

@@ -21,7 +21,7 @@ from eosin.coordinator.groups.share.rules import validation
 from eosin.coordinator.groups.share.rules.events import ShareHeartbeat
 from eosin.coordinator.groups.share.rules.group import JOIN_EPOCH, LEAVE_EPOCH, ShareGroup
 from eosin.coordinator.groups.share.state_work import Errors
-from eosin.coordinator.share_state.state import SharePartition, ShareStateSummary
+from eosin.coordinator.share_states import SharePartition, ShareStateSummary
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicIdPartition, Uuid
 from eosin.runtime.clock import Clock

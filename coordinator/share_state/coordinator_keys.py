@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from eosin.coordinator.share_state.state import SharePartition
+from eosin.coordinator.share_states import SharePartition
 from eosin.protocol.names import uuid_from_text, uuid_text
 
 _LARGEST: Final = 2**31 - 1

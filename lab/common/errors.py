@@ -45,6 +45,14 @@ class RefusedError(LabError):
     """The broker has refused it, as it refuses any client."""
 
 
+class PortTakenError(LabError):
+    """Somebody else listens at the port that was chosen."""
+
+    def with_option(self, option: str) -> str:
+        """The message of a command, with its option for another port."""
+        return f"{self} with {option}"
+
+
 class NotToldError(LabError):
     """Only a broker of the lab tells this; another one was named with `--eosin-bootstrap`."""
 

@@ -4,6 +4,7 @@ from typing import Protocol
 
 from eosin.lab.common.errors import LabError, NotToldError
 from eosin.lab.crash.snapshot import Snapshot
+from eosin.protocol.names import is_legal_topic_name
 
 
 class Life(Protocol):
@@ -26,6 +27,9 @@ class Life(Protocol):
 
     async def restore(self, snapshot: Snapshot) -> None:
         """Go on from a snapshot. Raises LabError."""
+
+    async def begin_anew(self, topics: dict[str, int]) -> None:
+        """Go on as an empty broker. Raises LabError."""
 
 
 class LifeOperations:
@@ -68,6 +72,14 @@ class LifeOperations:
     async def restore(self, snapshot: bytes) -> None:
         """Go on from an encoded snapshot. Raises LabError."""
         await self._whole.restore(Snapshot.decode(snapshot))
+
+    async def begin_anew(self, topics: dict[str, int]) -> None:
+        """Go on as an empty broker with its first topics and these, of so many partitions each: nothing that was is
+        in its history, and everything that clients do from now on is. Raises LabError."""
+        for each in topics:
+            if not is_legal_topic_name(each):
+                raise LabError(f"no topic can have the name {each!r}")
+        await self._whole.begin_anew(topics)
 
 
 def snapshot_of(snapshot: object) -> Snapshot:

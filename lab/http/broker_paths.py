@@ -47,7 +47,6 @@ from eosin.lab.options import LAB, texts_of
 from eosin.runtime.version import VERSION
 
 _ADVERTISED: Final = "advertised.listeners"
-_EMPTY: Final = Snapshot({}, [], 0)
 
 
 # Lives ----------------------------------------------------------------------------------------------------------------
@@ -102,16 +101,20 @@ async def start(lab: Lab, body: NewSettings) -> CarriedOut:
 
 async def reset(lab: Lab, body: NewSettings) -> CarriedOut:
     """Have an empty broker at the same address, without faults and history, with its first topics."""
-    await lab.broker.call(Operations.fault_complaints, True)
-    await _plain_network(lab)
-    await lab.broker.restore(_EMPTY)
-    await lab.broker.call(Operations.forget_outcomes)
-    lab.instances.clear()
+    await begin_anew(lab, {})
     if body.settings:
         await lab.broker.restart(settings=body.settings)
-    if lab.held.broker.options.record != "off":
-        await lab.broker.history.clear()
+        if lab.held.broker.options.record != "off":
+            await lab.broker.history.clear()
     return CarriedOut()
+
+
+async def begin_anew(lab: Lab, topics: dict[str, int]) -> None:
+    """The same, with these topics too, before any client can have them made."""
+    await lab.broker.call(Operations.fault_complaints, True)
+    await _plain_network(lab)
+    await lab.broker.call(Operations.begin_anew, topics)
+    lab.instances.clear()
 
 
 async def _plain_network(lab: Lab) -> None:

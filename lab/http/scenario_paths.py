@@ -8,16 +8,14 @@ from typing import Final
 import msgspec
 
 from eosin.lab.common.errors import LabError, RefusedError, unknown
-from eosin.lab.http.broker_paths import reset
+from eosin.lab.http.broker_paths import begin_anew
 from eosin.lab.http.endpoint import ControlPath
 from eosin.lab.http.failures import REFUSED
 from eosin.lab.http.hosts import Lab
-from eosin.lab.http.values import NewSettings
-from eosin.lab.operations import Operations
 from eosin.lab.run.feed import FEED, made_feed
 from eosin.lab.run.judge import Judge, id_named
 from eosin.lab.run.results import PASS, REFERENCE, SKIPPED, Result
-from eosin.lab.run.runner import RunOutcome, run_at
+from eosin.lab.run.runner import RunOutcome, run_at, skipped_by
 from eosin.lab.run.staged_app import RunPlan
 from eosin.lab.scenarios.catalogue import SCENARIOS
 from eosin.lab.scenarios.scenario import Scenario
@@ -58,9 +56,8 @@ async def run(lab: Lab, scenario: str, body: ScenarioRun) -> Result:
     """Reset the broker, take an attached application through a scenario (`reference`: none), and judge it."""
     found = None if scenario == REFERENCE else _scenario(scenario)
     plan = _plan(lab, body, is_reference=found is None)
-    if found is not None and found.is_aged:
-        why = "its transactional ids begin at nearly the last epoch, which `eosin lab run --attach` has"
-        return Result(found.name, SKIPPED, body.seed, 0.0, evidence=why)
+    if (skipped := skipped_by(plan, found, body.seed)) is not None:
+        return skipped
     if found is not None and found.behaviour not in ("", plan.behaviour):
         why = f"it needs a broker with --behaviour {found.behaviour}"
         return Result(found.name, SKIPPED, body.seed, 0.0, evidence=why)
@@ -77,10 +74,7 @@ async def run(lab: Lab, scenario: str, body: ScenarioRun) -> Result:
 
 
 async def _outcome(lab: Lab, scenario: Scenario | None, plan: RunPlan, seed: int) -> RunOutcome:
-    await reset(lab, NewSettings())
-    there = set(await lab.broker.call(Operations.topic_names))
-    wanted = dict.fromkeys((plan.input, *plan.outputs), plan.partitions)
-    await lab.broker.call(Operations.create_topics, {name: wanted[name] for name in wanted if name not in there})
+    await begin_anew(lab, dict.fromkeys((plan.input, *plan.outputs), plan.partitions))
     with tempfile.TemporaryDirectory(prefix="eosin-lab-") as folder:
         return await asyncio.to_thread(
             run_at, lab.blocking, plan, scenario, seed, Path(folder), None if scenario is None else lab.reference

@@ -18,7 +18,7 @@ import msgspec
 
 from eosin.cli.common.arguments import Parser, fail
 from eosin.lab.behaviours import BEHAVIOURS, EOSIN, KAFKA
-from eosin.lab.common.errors import LabError, unknown
+from eosin.lab.common.errors import LabError, PortTakenError, unknown
 from eosin.lab.run.feed import FEED, feed_in, made_feed
 from eosin.lab.run.judge import Judge, id_named
 from eosin.lab.run.process import ended_by_signals
@@ -43,6 +43,7 @@ OF_READERS: Final = "tag:reading"
 """Instead of all, for a consumer alone."""
 OK: Final = 0
 PORT: Final = 9092
+_PORT: Final = "--port"
 _LARGEST_SEED: Final = 2**31
 
 
@@ -60,6 +61,8 @@ def main(arguments: Sequence[str]) -> int:
             print(catalogue_text(known, asked.name))
             return OK
         return _run(asked, known, application)
+    except PortTakenError as taken:
+        return fail(f"{COMMAND} {asked.action}", taken.with_option(_PORT))
     except LabError as refused:
         return fail(f"{COMMAND} {asked.action}", str(refused))
 
@@ -173,7 +176,7 @@ def _add_of_run(run: Parser) -> None:
     run.add_argument(
         "--attach", action="store_true", help="run no command: wait for Enter, and for an application of yours"
     )
-    run.add_argument("--port", type=int, metavar="N", default=PORT, help=f"of the brokers, with --attach ({PORT})")
+    run.add_argument(_PORT, type=int, metavar="N", default=PORT, help=f"of the brokers, with --attach ({PORT})")
 
 
 def catalogue_text(known: Sequence[Scenario], name: str | None = None) -> str:

@@ -17,7 +17,7 @@ from eosin.lab.run.late_commits import FORGIVEN, WHY, LateCommit, Pair, late_com
 from eosin.lab.run.reader import judge_reader
 from eosin.lab.run.recording import FILE, VERSION, Judged, RecordedApp, RecordedBroker, RecordedRun, RunHeader
 from eosin.lab.run.results import DIED, FAIL, NOT_EXERCISED, PASS, REFERENCE, SKIPPED, Result
-from eosin.lab.run.staged_app import AttachedApp, RunPlan, StagedApp
+from eosin.lab.run.staged_app import NEEDS_ITS_PROCESS, AttachedApp, RunPlan, StagedApp
 from eosin.lab.run.wire_use import conduct_of, wire_use_of
 from eosin.lab.scenarios.clients import rows_for
 from eosin.lab.scenarios.scenario import Expectation, NotExercised, NotPossible, Scenario
@@ -46,6 +46,9 @@ def run_one(
 ) -> RunOutcome:
     """Take the application through a scenario, None for the reference run without faults. Raises LabError if it cannot
     be run at all."""
+    skipped = skipped_by(plan, scenario, seed)
+    if skipped is not None:
+        return RunOutcome(skipped, [], plan.group)
     folder.mkdir(parents=True, exist_ok=True)
     topics = {plan.input: plan.partitions, **dict.fromkeys(plan.outputs, plan.partitions)}
     snapshot = None
@@ -56,6 +59,13 @@ def run_one(
         topics=topics, seed=seed, snapshot=snapshot, settings=SETTINGS, behaviour=behaviour, port=plan.port
     ) as eosin:
         return run_at(eosin, plan, scenario, seed, folder, reference)
+
+
+def skipped_by(plan: RunPlan, scenario: Scenario | None, seed: int) -> Result | None:
+    """The result of a scenario that the application cannot go through, for which nobody has to start it anew."""
+    if plan.command or scenario is None or not scenario.needs_its_process:
+        return None
+    return Result(scenario.name, SKIPPED, seed, 0.0, evidence=NEEDS_ITS_PROCESS)
 
 
 def run_at(

@@ -22,6 +22,7 @@ T = TypeVar("T")
 _PAUSE_S: Final = 0.05
 _SLICE_S: Final = 0.5
 _NOT_OURS: Final = "which the lab cannot do to one that somebody else has started"
+NEEDS_ITS_PROCESS: Final = f"it starts, ends, kills or pauses instances of the application, {_NOT_OURS}"
 
 
 class RunPlan(msgspec.Struct, frozen=True):

@@ -6,7 +6,7 @@ from eosin.lab.broker_api import BrokerApi
 from eosin.lab.common.errors import LabError
 from eosin.lab.faults.faces import Rule
 from eosin.lab.scenarios.scenario import App, Expectation, NotExercised
-from eosin.lab.scenarios.steps import DOWN_S, fired, now, on_end, on_write, requests_since
+from eosin.lab.scenarios.steps import DOWN_S, LASTS_S, fired, now, on_end, on_write, requests_since
 from eosin.runtime.chance import SeededChance
 
 _CUTS = 12
@@ -97,7 +97,8 @@ def restart_loop(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
     Origin: rolling restarts.
 
     Steps: Five restarts with a portion of the feed before each: clean ones, and in turns with them kills, each at a
-    commit that is not executed any more; the broker is away for more than a second then.
+    commit that is not executed any more; the broker is away for more than a second then, and for a second and a half
+    more its coordinator answers commits COORDINATOR_LOAD_IN_PROGRESS.
 
     Healthy: It makes progress between them.
 
@@ -114,7 +115,10 @@ def restart_loop(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
                 fired(rule, "EndTxn")
                 eosin.crash(restart=False)
                 app.goes_on(DOWN_S)
+                loading = on_end(eosin).always().error("COORDINATOR_LOAD_IN_PROGRESS")
                 eosin.start()
+                app.goes_on(LASTS_S)
+                loading.remove()
         app.commits(timeout=2)
     return None
 

@@ -4,8 +4,8 @@ from eosin.lab.broker_api import BrokerApi
 from eosin.lab.scenarios.scenario import OWN, App, Expectation, NotExercised, NotPossible
 from eosin.lab.scenarios.steps import (
     LASTS_S,
-    STARTS_S,
     another_begins,
+    awaited_since,
     deadline_passes,
     fired,
     now,
@@ -15,9 +15,10 @@ from eosin.lab.scenarios.steps import (
     requests_since,
 )
 
+_FIRST = 1
+"""Records fed while the client waits for an answer: for more a slow machine takes longer than it waits."""
 _TURNS = 4
 _UNSTABLE_S = 3.0
-_SLICE_S = 0.1
 _WITH_MEMBER = 3
 """The version of TxnOffsetCommit that names the member."""
 _NS_PER_S = 1_000_000_000
@@ -38,10 +39,11 @@ def zombie_after_pause(eosin: BrokerApi, app: App, seed: int) -> Expectation | N
     offsets in the transaction.
     """
     with on_write(eosin, app).at("handled").hold() as rule:
-        app.feed()
+        app.feed(_FIRST)
         fired(rule, "Produce")
         app.pause()
         rule.release()
+        app.feed()
         _remove_members(eosin, app)
         app.start_another()
         app.catches_up(timeout=10)
@@ -67,7 +69,7 @@ def zombie_member(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
     """
     _check_membership(eosin, app)
     with on_api(eosin, "TxnOffsetCommit").hold() as rule:
-        app.feed(max(1, app.left // 2))
+        app.feed(_FIRST)
         fired(rule, "TxnOffsetCommit")
         if requests_since(eosin, 0, "TxnOffsetCommit")[-1].version < _WITH_MEMBER:
             raise NotPossible("its client does not say with offsets which member it is (KIP-447)")
@@ -76,9 +78,10 @@ def zombie_member(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
     app.catches_up()
     place = now(eosin)
     with on_api(eosin, "TxnOffsetCommit").hold() as rule:
-        app.feed()
+        app.feed(_FIRST)
         fired(rule, "TxnOffsetCommit")
         app.pause()
+        app.feed()
         _remove_members(eosin, app)
         app.start_another()
         app.catches_up()
@@ -161,7 +164,7 @@ def unstable_offsets(eosin: BrokerApi, app: App, seed: int) -> Expectation | Non
     Cure: A client that asks for stable offsets (OffsetFetch v7): librdkafka since 1.6, Java since 2.5.
     """
     with on_end(eosin).hold() as rule:
-        app.feed(max(1, app.left // 2))
+        app.feed(_FIRST)
         fired(rule, "EndTxn")
         pending = [eosin.group(app.group).pending(app.input, each) for each in range(eosin.topic(app.input).partitions)]
         if all(each is None for each in pending):
@@ -179,10 +182,7 @@ def unstable_offsets(eosin: BrokerApi, app: App, seed: int) -> Expectation | Non
     place = now(eosin)
     app.restart()
     app.feed()
-    waited_s = 0.0
-    while not requests_since(eosin, place, "OffsetFetch") and waited_s < STARTS_S:
-        app.goes_on(_SLICE_S)
-        waited_s += _SLICE_S
+    awaited_since(eosin, app, place, "OffsetFetch")
     app.goes_on(_UNSTABLE_S)
     other.abort()
     asked = requests_since(eosin, place, "OffsetFetch")
@@ -208,7 +208,7 @@ def network_partition(eosin: BrokerApi, app: App, seed: int) -> Expectation | No
     Cure: As for transaction-timeout.
     """
     with on_write(eosin, app).at("handled").hold() as rule:
-        app.feed(1)  # no more, or a slow machine takes longer for it than a client waits
+        app.feed(_FIRST)
         fired(rule, "Produce")
         cut = eosin.network.partition()
         try:

@@ -3,7 +3,7 @@
 from eosin.lab.broker_api import BrokerApi
 from eosin.lab.scenarios.foreign_client import abort_hanging, abort_in_every_compression
 from eosin.lab.scenarios.scenario import OWN, App, Expectation, NotExercised
-from eosin.lab.scenarios.steps import fired, fires_for_a_while, now, on_write, requests_since
+from eosin.lab.scenarios.steps import awaited_since, fired, fires_for_a_while, now, on_write
 
 _FOREIGN = f"{OWN}-foreign"
 _VALUE = '{"id": "of-an-aborted-transaction"}'
@@ -56,7 +56,7 @@ def lso_stuck(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
     place = now(eosin)
     app.goes_on(_WAITS_S)
     why = eosin.explain(f"{app.input}-0")
-    is_read = bool(requests_since(eosin, place, "Fetch"))
+    is_read = bool(awaited_since(eosin, app, place, "Fetch"))
     eosin.transactions(_FOREIGN).abort()
     if not is_read:
         raise NotExercised("it did not read while the transaction was open")
@@ -86,7 +86,7 @@ def hanging_transaction(eosin: BrokerApi, app: App, seed: int) -> Expectation | 
     place = now(eosin)
     app.goes_on(_WAITS_S)
     why = eosin.explain(f"{app.input}-0")
-    is_read = bool(requests_since(eosin, place, "Fetch"))
+    is_read = bool(awaited_since(eosin, app, place, "Fetch"))
     if not abort_hanging(eosin, app.input, 0):
         raise NotExercised("no transaction hung in the input")
     if not is_read:
@@ -117,7 +117,7 @@ def control_tail(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
     app.resume()
     app.catches_up(timeout=_TAIL_S)
     app.goes_on(_READS_S)
-    if not requests_since(eosin, place, "Fetch"):
+    if not awaited_since(eosin, app, place, "Fetch"):
         raise NotExercised("it read nothing of the tail")
     return None
 

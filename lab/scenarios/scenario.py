@@ -110,6 +110,8 @@ class Scenario(msgspec.Struct, frozen=True):
     """The behaviour that the broker has to have; empty for any."""
     is_aged: bool = False
     """True if the application's transactional ids begin at nearly the last epoch."""
+    needs_its_process: bool = False
+    """True if it starts, ends, kills or pauses instances of the application."""
 
     @property
     def summary(self) -> str:
@@ -137,10 +139,17 @@ class Scenario(msgspec.Struct, frozen=True):
 
 
 def scenario_of(
-    stage: Stage, *tags: str, name: str = "", planted: str = "", behaviour: str = "", is_aged: bool = False
+    stage: Stage,
+    *tags: str,
+    name: str = "",
+    planted: str = "",
+    behaviour: str = "",
+    is_aged: bool = False,
+    needs_its_process: bool = False,
 ) -> Scenario:
     """The scenario of a function, which has that name with dashes unless another is given."""
-    return Scenario(name or stage.__name__.strip("_").replace("_", "-"), stage, tags, planted, behaviour, is_aged)
+    given = name or stage.__name__.strip("_").replace("_", "-")
+    return Scenario(given, stage, tags, planted, behaviour, is_aged, needs_its_process)
 
 
 def check_stage(stage: object, where: str) -> None:

@@ -82,6 +82,15 @@ def requests_since(eosin: BrokerApi, place: int, *apis: str, **match: Any) -> li
     ]
 
 
+def awaited_since(eosin: BrokerApi, app: App, place: int, *apis: str, **match: Any) -> list[SeenRequest]:
+    """The same, as soon as there is one; none if there is none within `STARTS_S`."""
+    waited_s = 0.0
+    while not (found := requests_since(eosin, place, *apis, **match)) and waited_s < STARTS_S:
+        app.goes_on(_SLICE_S)
+        waited_s += _SLICE_S
+    return found
+
+
 def another_begins(eosin: BrokerApi, app: App, place: int) -> None:
     """Wait until an instance that has come since a place in the history has a producer, or is a member of the group:
     some clients get a producer with their first record only. Raises NotExercised."""

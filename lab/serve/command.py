@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Final
 
 from eosin.cli.common.arguments import Parser, fail
 from eosin.lab.broker import ThreadedBroker
-from eosin.lab.command import add_broker_options, options_in
-from eosin.lab.common.errors import LabError
+from eosin.lab.command import LISTEN, add_broker_options, options_in
+from eosin.lab.common.errors import LabError, PortTakenError
 from eosin.lab.history.recording import LEVELS, PROTOCOL
 from eosin.lab.network.lab_network import LinkMatch
 from eosin.lab.options import FLOWING, FROZEN, BrokerOptions, checked_snapshot
@@ -62,6 +62,8 @@ def main(arguments: Sequence[str]) -> int:
     setup_logging(level="warning", form="text")
     try:
         return asyncio.run(_serve(options, chosen, control))
+    except PortTakenError as taken:
+        return fail(COMMAND, taken.with_option(LISTEN))
     except LabError as refused:
         return fail(COMMAND, str(refused))
     finally:

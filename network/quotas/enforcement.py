@@ -19,6 +19,7 @@ from eosin.network.request_hooks import ObservedRequest, RequestHooks, RequestVe
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.fetch import FetchRequest, FetchResponse
+from eosin.protocol.schemas.share_fetch import ShareFetchRequest, ShareFetchResponse
 from eosin.runtime.clock import Clock, stopwatch_ns
 from eosin.security.quotas.buckets import QuotaBuckets
 
@@ -120,7 +121,7 @@ class QuotaEnforcement(RequestHooks):
     async def begun(self, observed: ObservedRequest) -> RequestVerdict | None:
         key = observed.api.key
         observed.begun_ns = self._ns()
-        if key is ApiKey.FETCH:
+        if key in (ApiKey.FETCH, ApiKey.SHARE_FETCH):
             return self._bounded_fetch(observed)
         if observed.size_bytes > MANY_ITEMS and key is not ApiKey.PRODUCE and self._is_too_much(observed):
             return RequestVerdict(error=ErrorCode.THROTTLING_QUOTA_EXCEEDED)
@@ -144,6 +145,8 @@ class QuotaEnforcement(RequestHooks):
             throttle_ms = self._produced(observed, self._clock.elapsed_ms())
         elif key is ApiKey.FETCH:
             response, throttle_ms = await self._fetched(observed, response)
+        elif key is ApiKey.SHARE_FETCH:
+            throttle_ms = self._share_fetched(observed, response)
         if response is not None:
             throttle_ms = max(throttle_ms, self._worked(observed, self._clock.elapsed_ms()))
         if throttle_ms <= 0 or key in _NEVER_PAUSED:
@@ -167,7 +170,7 @@ class QuotaEnforcement(RequestHooks):
     def _bounded_fetch(self, observed: ObservedRequest) -> RequestVerdict | None:
         """Ask for no more than an empty window allows: a larger response would never be sent."""
         limit = None if _is_follower(observed) else self._limit(QuotaKey.CONSUMER_BYTE_RATE, observed)
-        request: FetchRequest = observed.request
+        request: FetchRequest | ShareFetchRequest = observed.request
         if limit is None or request.max_bytes <= self._buckets.at_once(limit):
             return None
         return RequestVerdict(request=replace(request, max_bytes=max(1, int(self._buckets.at_once(limit)))))
@@ -194,6 +197,16 @@ class QuotaEnforcement(RequestHooks):
             self._sessions.drop(response.session_id)
         return FetchResponse(session_id=0 if is_new else response.session_id), throttle_ms
 
+    def _share_fetched(self, observed: ObservedRequest, response: ShareFetchResponse) -> int:
+        """Time to pause for what the member has acquired: that is its own already, and is sent in any case."""
+        limit = self._limit(QuotaKey.CONSUMER_BYTE_RATE, observed)
+        if limit is None:
+            return 0
+        size = sum(
+            len(each.records or b"") + _PARTITION_BYTES for topic in response.responses for each in topic.partitions
+        )
+        return self._buckets.use(QuotaKey.CONSUMER_BYTE_RATE, limit, size, self._clock.elapsed_ms())
+
     def _is_too_much(self, observed: ObservedRequest) -> bool:
         """Take the time that a request of many items will need before it runs, for it runs in turns; or refuse it, when
         its client is over its quota already."""
@@ -218,5 +231,7 @@ class QuotaEnforcement(RequestHooks):
 
 
 def _is_follower(observed: ObservedRequest) -> bool:
+    if observed.api.key is not ApiKey.FETCH:
+        return False
     request: FetchRequest = observed.request
     return request.replica_id >= 0 or request.replica_state.replica_id >= 0

@@ -8,7 +8,7 @@ import msgspec
 
 from eosin.broker.services import Services
 from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup
-from eosin.coordinator.groups.rules.group import Group, Member
+from eosin.coordinator.groups.rules.group import Group
 from eosin.observe.console.group_members import MOST_MEMBERS, MemberSeen, classic_member, consumer_group_facts
 from eosin.observe.console.rounds import Rounds
 from eosin.observe.explain.explained import Explained
@@ -102,7 +102,12 @@ class BrokerExplainer:
             about = self._classic(group, now_ms)
         elif isinstance(group, ConsumerGroup):
             cluster, assignors = self._services.cluster, self._services.config.group_consumer_assignors
-            about = consumer_group_facts(group, assignors=assignors, topic_by_id=cluster.topic_by_id)
+            about = consumer_group_facts(
+                group,
+                assignors=assignors,
+                topic_by_id=cluster.topic_by_id,
+                heard_ms=lambda member_id: self._last_heartbeat_ms(name, member_id, now_ms),
+            )
         else:
             return None
         parts = await self._positions.of(name)
@@ -132,13 +137,13 @@ class BrokerExplainer:
             "generation": group.generation_id,
             "protocol": group.protocol_name or "",
             "seen_members": tuple(
-                classic_member(group, each, self._last_heartbeat_ms(group.group_id, each, now_ms))
+                classic_member(group, each, self._last_heartbeat_ms(group.group_id, each.member_id, now_ms))
                 for each in islice(group.members.values(), MOST_MEMBERS)
             ),
         }
 
-    def _last_heartbeat_ms(self, group_id: str, member: Member, now_ms: int) -> int:
-        silent_ms = self._services.groups.silent_ms(group_id, member.member_id)
+    def _last_heartbeat_ms(self, group_id: str, member_id: str, now_ms: int) -> int:
+        silent_ms = self._services.groups.silent_ms(group_id, member_id)
         return -1 if silent_ms is None else now_ms - silent_ms
 
     async def _pending_in(self, group_id: str) -> TransactionFacts | None:

@@ -22,9 +22,11 @@ MOST_MEMBERS: Final = 200
 MOST_ASSIGNED: Final = 50
 MOST_AWAITED: Final = 10
 NOT_HEARD: Final = -1
-"""The last sign of life of a member, which Kafka's protocol does not tell, and consumer groups do not keep."""
+"""The last sign of life of a member, which Kafka's protocol does not tell."""
 
 TopicById = Callable[[Uuid], Topic | None]
+HeardMs = Callable[[str], int]
+"""The time of a member's last sign of life, by its id; -1 if it is not known."""
 
 
 class MemberSeen(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -81,10 +83,13 @@ def described_member(member: GroupMember) -> MemberSeen:
     )
 
 
-def _consumer_member(group: ConsumerGroup, member: ConsumerMember, topic_by_id: TopicById) -> MemberSeen:
+def _consumer_member(
+    group: ConsumerGroup, member: ConsumerMember, topic_by_id: TopicById, heard_ms: HeardMs
+) -> MemberSeen:
     has = named_partitions(member.owned(), topic_by_id)
     return replace(
         _row(member.member_id, member.instance_id, member.client_id, member.client_host, has),
+        heard_ms=heard_ms(member.member_id),
         epoch=member.epoch,
         rack=member.rack_id or "",
         subscription=subscription_of(member.topics[:MOST_ASSIGNED], member.regex),
@@ -95,7 +100,7 @@ def _consumer_member(group: ConsumerGroup, member: ConsumerMember, topic_by_id: 
 def _row(
     member_id: str, instance_id: str | None, client_id: str, host: str, has: Sequence[TopicPartition]
 ) -> MemberSeen:
-    """A member that nobody has heard of here, nor leads its group, with the first of what it has."""
+    """A member that does not lead its group, with the first of what it has."""
     return MemberSeen(
         member_id,
         instance_id,
@@ -109,7 +114,9 @@ def _row(
     )
 
 
-def consumer_group_facts(group: ConsumerGroup, *, assignors: tuple[str, ...], topic_by_id: TopicById) -> dict[str, Any]:
+def consumer_group_facts(
+    group: ConsumerGroup, *, assignors: tuple[str, ...], topic_by_id: TopicById, heard_ms: HeardMs
+) -> dict[str, Any]:
     """The fields of `ExplainedGroup` that a consumer group of this broker gives."""
     return {
         "state": group.state.value,
@@ -119,7 +126,8 @@ def consumer_group_facts(group: ConsumerGroup, *, assignors: tuple[str, ...], to
         "assignment_epoch": group.assignment_epoch,
         "awaited": tuple(islice(_awaited(group, topic_by_id), MOST_AWAITED)),
         "seen_members": tuple(
-            _consumer_member(group, each, topic_by_id) for each in islice(group.members.values(), MOST_MEMBERS)
+            _consumer_member(group, each, topic_by_id, heard_ms)
+            for each in islice(group.members.values(), MOST_MEMBERS)
         ),
     }
 

@@ -116,6 +116,10 @@ def _of_a_group(event: HistoryEvent) -> str:
             return f"a member is to give up {why}, within {duration(event.count)}"
         case groups.RECONCILED:
             return f"every member has its partitions of epoch {event.what}"
+        case groups.UPGRADED:
+            return f"it becomes a consumer group, with {plural(event.count, 'member')} at epoch {event.what}"
+        case groups.DOWNGRADED:
+            return f"it becomes a classic group, with {plural(event.count, 'member')} at generation {event.what}"
         case groups.COMMITTED:
             return f"a transaction commits offsets of {plural(event.count, 'partition')}"
         case groups.DROPPED:

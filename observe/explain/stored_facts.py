@@ -6,10 +6,14 @@ most `MOST_BYTES` are read, and it is said where that was not all. What is from 
 know who asked.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
+from eosin.coordinator.groups.consumer.log.records import KIND_KEYS
+from eosin.coordinator.groups.consumer.log.replay import replayed
+from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup
 from eosin.coordinator.groups.log.loader import Loader
+from eosin.coordinator.groups.rules.group import Group
 from eosin.coordinator.groups.rules.offset_store import OffsetStore
 from eosin.coordinator.transactions.log.records import Change, CorruptTransactionLog, changes
 from eosin.coordinator.transactions.rules.state import NO_TIMESTAMP, STATE_NAMES, TransactionState, Txn
@@ -59,7 +63,7 @@ class StoredFacts:
         self._directory: Directory = read_directory(disk, path)
         self._clock = SystemClock()
         self._changes: list[Change] | None = None
-        self._groups: tuple[Loader, OffsetStore] | None = None
+        self._groups: tuple[Mapping[str, Group | ConsumerGroup], OffsetStore] | None = None
         self.unread: list[str] = []
         """Partitions of which more than `MOST_BYTES` would have to be read."""
 
@@ -263,8 +267,8 @@ class StoredFacts:
 
     async def group(self, group_id: str) -> GroupFacts:
         """One group and what it has committed. Raises OSError."""
-        loader, offsets = self._offsets()
-        group = loader.groups.get(group_id)
+        groups, offsets = self._offsets()
+        group = groups.get(group_id)
         if group is None:
             return GroupFacts(group_id, self.now_ms(), "", sources=(self.source,))
         committed = offsets.committed(group_id)
@@ -301,13 +305,15 @@ class StoredFacts:
             tuple(partitions),
             tuple(holders),
             sources=(self.source,),
+            epoch=group.epoch if isinstance(group, ConsumerGroup) else -1,
+            assignment_epoch=group.assignment_epoch if isinstance(group, ConsumerGroup) else -1,
         )
 
-    def _offsets(self) -> tuple[Loader, OffsetStore]:
+    def _offsets(self) -> tuple[Mapping[str, Group | ConsumerGroup], OffsetStore]:
         """The groups and offsets in `__consumer_offsets`."""
         if self._groups is None:
             offsets = OffsetStore()
-            loader = Loader(offsets)
+            loader = Loader(offsets, KIND_KEYS)
             for data in self._internal(CONSUMER_OFFSETS_TOPIC):
                 run = memoryview(data)
                 try:
@@ -316,7 +322,14 @@ class StoredFacts:
                 except (CorruptRecords, DecodeError):
                     continue  # the torn end of a crash
             loader.finish()
-            self._groups = loader, offsets
+            found = replayed(loader.of_other_kinds.values())
+            # Of two groups of one name the one whose record is later is there (consumer-groups.md 12.3).
+            later = {
+                name: group
+                for name, group in found.groups.items()
+                if found.offsets[name] > loader.group_offsets.get(name, -1)
+            }
+            self._groups = {**loader.groups, **later}, offsets
         return self._groups
 
 

@@ -14,6 +14,8 @@ from eosin.observe.metrics.families import Family
 from eosin.observe.metrics.group_metrics import GroupMetrics
 from eosin.observe.metrics.loop_timer import LoopTimer
 from eosin.observe.metrics.partition_metrics import PartitionMetrics
+from eosin.observe.metrics.share_metrics import ShareMetrics
+from eosin.observe.metrics.share_state_metrics import ShareStateMetrics
 from eosin.observe.metrics.transaction_metrics import TransactionMetrics
 from eosin.observe.metrics.work_stats import FlushStats, StartStats, VerificationStats
 from eosin.observe.recorder.recorder import FlightRecorder
@@ -48,6 +50,8 @@ class Collector:
             TransactionMetrics(survey, services.clock, recorder, spans),
             PartitionMetrics(services, survey, traffic),
             GroupMetrics(services, survey),
+            ShareMetrics(services),
+            ShareStateMetrics(services),
             BrokerMetrics(
                 services,
                 requests=requests,

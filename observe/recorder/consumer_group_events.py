@@ -36,6 +36,7 @@ from eosin.observe.recorder.group_events import (
     REPLACED,
     REVOKING,
     TARGET,
+    UPGRADED,
 )
 from eosin.observe.recorder.wording import client, clipped, duration, plural
 
@@ -55,6 +56,8 @@ def consumer_happened(
     if event is None:
         yield _event(now_ms, LOADED, count=len(after.members))
         return
+    if isinstance(event, Upgrade):
+        yield _event(now_ms, UPGRADED, str(max(1, event.classic.generation_id)), count=len(event.classic.members))
     gone = list(_departures(before, after, event))
     for kind, why, member in gone:
         yield _event(now_ms, kind, f"{member.member_id}: {why}", who=_who(member))

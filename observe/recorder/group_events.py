@@ -45,6 +45,10 @@ REVOKING: Final = "revoking"
 """A member is to give up partitions; `count` is the time that it has for that, in ms."""
 RECONCILED: Final = "reconciled"
 """Every member has come to the target."""
+UPGRADED: Final = "upgraded"
+"""A classic group has become a consumer group."""
+DOWNGRADED: Final = "downgraded"
+"""It is a classic group again."""
 COMMITTED: Final = "offsets_committed"
 """In a transaction; likewise the next."""
 DROPPED: Final = "offsets_dropped"
@@ -84,6 +88,8 @@ def happened(before: Group, after: Group, event: Event, now_ms: int) -> Iterator
     if type(event) is Unloaded:
         yield _event(now_ms, MOVED)
         return
+    if type(event) is BecameClassic:
+        yield _event(now_ms, DOWNGRADED, str(after.generation_id), count=len(after.members))
     gone, new = _changed(before, after)
     for member in gone:
         kind, why = _parting(event, member, new)

@@ -23,6 +23,10 @@ class BadRows(PipelineError):
     """Rows that the sink cannot write: a missing column, a wrong type, a partition that does not exist."""
 
 
+class BatchTooLarge(PipelineError):
+    """The rows of a batch do not fit through the driver. A replay has the same rows, so a restart is no help."""
+
+
 class CalledTwice(PipelineError):
     """The sink was called a second time for one batch in one run. A replay always comes with a new run."""
 

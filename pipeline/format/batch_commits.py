@@ -146,7 +146,7 @@ class StreamCommits:
             clock=self._clock,
         )
         limits = BatchLimits(client)
-        output = OutputTopic(client, options.topic, limits, self._clock)
+        output = OutputTopic(client, options.topic, limits, self._clock, beside=transactions.topic)
         try:
             client.tasks = (pipeline,)
             await output.refresh()

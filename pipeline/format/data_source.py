@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from eosin.pipeline.common.errors import ConflictingSettings, require_spark
 from eosin.pipeline.common.loop_thread import LoopThread
+from eosin.pipeline.common.prompt_worker import SentToTasks
 from eosin.pipeline.common.worker_heap import exempt_modules_from_collection
 from eosin.pipeline.format.batch_commits import StreamCommits, TaskOutput, commit_once
 from eosin.pipeline.format.read_options import includes_headers, parse_read
@@ -89,7 +90,7 @@ class RowsWritten(WriterCommitMessage):
         self.output = output
 
 
-class _Packing:
+class _Packing(SentToTasks):
     """The part of both writers that runs in tasks."""
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:

@@ -39,6 +39,7 @@ _HOPELESS: Final = (
     errors.MissingDependency,
     errors.MissingTopic,
     errors.BadRows,
+    errors.BatchTooLarge,
     errors.CalledTwice,
 )
 _OURS: Final = re.compile(r"eosin\.pipeline\.common\.errors\.(\w+): ([^\n]*)")

@@ -4,10 +4,13 @@ Always true: Spark may retry a task as often as it likes, since its rows are wri
 and all rows of a batch are of one computation of its frame.
 """
 
+import contextlib
 import logging
+from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from eosin.pipeline.common.errors import BatchTooLarge
 from eosin.pipeline.common.loop_thread import LoopThread
 from eosin.pipeline.sink.row_writer import RowWriter
 from eosin.pipeline.sink.rows import Rows
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
 DRIVER_MAX_ROWS: Final = 1_000_000
 """`driver.max.rows`: larger batches are collected piece by piece; the route `executors` suits them better."""
 _PIECE: Final = 10_000
+_SPARKS_LIMIT: Final = "spark.driver.maxResultSize"
+"""Spark ends a job whose results are larger."""
 
 log = logging.getLogger(__name__)
 
@@ -31,8 +36,9 @@ class DriverRoute:
         self._too_many = False
 
     def write(self, frame: "DataFrame", writer: RowWriter) -> int:
-        """Write every row of a frame, which is computed once; returns their number."""
-        rows = self._write_pieces(frame, writer) if self._too_many else self._write_at_once(frame, writer)
+        """Write every row of a frame, which is computed once; returns their number. Raises BatchTooLarge."""
+        with _naming_the_other_route():
+            rows = self._write_pieces(frame, writer) if self._too_many else self._write_at_once(frame, writer)
         written = self._loop.run(writer.finish())
         assert sum(each.rows for each in written.values()) == rows
         if rows > self._max_rows and not self._too_many:
@@ -59,3 +65,20 @@ class DriverRoute:
             self._loop.run(writer.write(Rows.from_spark(piece, frame.columns)))
             count += len(piece)
         return count
+
+
+@contextlib.contextmanager
+def _naming_the_other_route() -> Iterator[None]:
+    """Raise BatchTooLarge in place of Spark's error about its limit, which does not know what else there is."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        if _SPARKS_LIMIT not in str(error):
+            raise
+        raise BatchTooLarge(
+            f"the rows of this batch are more than {_SPARKS_LIMIT} lets come to the driver: use route executors, raise"
+            " that setting, or let a batch have fewer rows"
+        ) from error

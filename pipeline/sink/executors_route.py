@@ -10,9 +10,10 @@ would run a task twice, the micro-batch fails instead.
 """
 
 import hmac
+import json
 import re
 import uuid
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -23,6 +24,7 @@ import msgspec
 from eosin.client.security.settings import SecuritySettings
 from eosin.pipeline.common.errors import BadRows, RowsLost
 from eosin.pipeline.common.loop_thread import LoopThread
+from eosin.pipeline.common.prompt_worker import SentToTasks
 from eosin.pipeline.common.retrying_client import RetryingClient
 from eosin.pipeline.common.task_timeouts import TaskTimeouts
 from eosin.pipeline.common.worker_heap import exempt_modules_from_collection
@@ -88,20 +90,21 @@ class ExecutorsRoute:
         self._loop = loop
         self._lease_port = lease_port
         self._secret = uuid.uuid4().hex
-        self._functions: dict[tuple[SparkContext, tuple[str, ...], SecuritySettings], Any] = {}
-        """Columns of Java that call the tasks, for frames with these columns."""
+        self._functions: dict[tuple[SparkContext, str, SecuritySettings], Any] = {}
+        """Columns of Java that call the tasks, for frames with this schema, which is Java's JSON."""
 
     def planned(self, frame: "DataFrame", security: SecuritySettings) -> Any:
         """The job that writes every row of a frame, computed once, as an RDD of Java with a row for each task that has
         written. Nothing is written yet. Raises BadRows for a frame with a topic column."""
         java: Any = frame._jdf
-        columns = tuple(java.columns())
-        if "topic" in columns:
-            raise BadRows("route executors writes to one topic: drop column topic, or use route driver")
-        context = frame.sparkSession.sparkContext
-        if (context, columns, security) not in self._functions:
-            self._functions[context, columns, security] = _column_of(_Task(security, self._secret), columns)
-        return java.mapInArrow(self._functions[context, columns, security], False, None).queryExecution().toRdd()
+        schema = str(java.schema().json())  # two calls to Java; the names of columns alone take two for each of them
+        which = (frame.sparkSession.sparkContext, schema, security)
+        if which not in self._functions:
+            columns = [each["name"] for each in json.loads(schema)["fields"]]
+            if "topic" in columns:
+                raise BadRows("route executors writes to one topic: drop column topic, or use route driver")
+            self._functions[which] = _column_of(_Task(security, self._secret), columns)
+        return java.mapInArrow(self._functions[which], False, None).queryExecution().toRdd()
 
     def write(self, context: "SparkContext", planned: Any, plan: TaskPlan) -> WrittenByTasks:
         """Run what `planned` has returned. Raises RowsLost, the BrokerError of a task, or what Spark raises."""
@@ -122,8 +125,8 @@ class ExecutorsRoute:
                 raise
             raise refusal from error
         finally:
-            context.setLocalProperty(_BATCH, None)  # type: ignore[arg-type]
             self._loop.run(leases.close())
+            context.setLocalProperty(_BATCH, None)  # type: ignore[arg-type]  # last: it fails without Java
         rows = leases.book.rows
         if tasks != len(rows):
             raise RowsLost(f"{len(rows)} tasks wrote {sum(rows.values())} rows, and Spark reports {tasks} tasks")
@@ -144,7 +147,7 @@ def _secret_of(batch: str, secret: str) -> str:
     return hmac.digest(secret.encode(), batch.encode(), "sha256").hex()
 
 
-def _column_of(task: "_Task", columns: tuple[str, ...]) -> Any:
+def _column_of(task: "_Task", columns: Sequence[str]) -> Any:
     """The call of a task for all rows, as a column of Java. To make one takes some dozen calls to Java."""
     from pyspark.sql.functions import col
     from pyspark.sql.pandas.functions import pandas_udf
@@ -155,7 +158,7 @@ def _column_of(task: "_Task", columns: tuple[str, ...]) -> Any:
     return function(*(col(f"`{name.replace('`', '``')}`") for name in columns))._jc
 
 
-class _Task:
+class _Task(SentToTasks):
     """Writes the rows of one task."""
 
     def __init__(self, security: SecuritySettings, secret: str) -> None:

@@ -23,10 +23,12 @@ log = logging.getLogger(__name__)
 class OutputTopic:
     """One topic; or none, where each row names its own: then only what the client knows of topics is forgotten."""
 
-    def __init__(self, client: Client, name: str | None, limits: BatchLimits, clock: Clock) -> None:
-        """`limits` of the topic are forgotten with it."""
+    def __init__(self, client: Client, name: str | None, limits: BatchLimits, clock: Clock, *, beside: str) -> None:
+        """`limits` of the topic are forgotten with it. Topic `beside`, the marker's, is looked up in the same request,
+        and need not exist."""
         self._client = client
         self._name = name
+        self._beside = beside
         self._limits = limits
         self._clock = clock
         self._id = ZERO_UUID
@@ -53,7 +55,7 @@ class OutputTopic:
     async def _found(self, name: str) -> tuple[bytes, int]:
         """The id and the number of partitions."""
         for attempt in range(_ATTEMPTS):
-            metadata = await self._client.retry(lambda: self._client.metadata(name))
+            metadata = await self._client.retry(lambda: self._client.metadata(name, self._beside))
             if metadata.topics[name].error != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 topic = metadata.topic(name)
                 return topic.topic_id, len(topic.partitions)

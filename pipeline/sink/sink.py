@@ -342,7 +342,7 @@ class TxnSink:
         )
         transactions = self._new_transactions(client)
         limits = BatchLimits(client)
-        output = OutputTopic(client, self._topic, limits, self._clock)
+        output = OutputTopic(client, self._topic, limits, self._clock, beside=transactions.topic)
         try:
             client.tasks = (self.pipeline,)
             await output.refresh()

@@ -14,10 +14,12 @@ from eosin.client.client import Client
 from eosin.pipeline.common.errors import DataLoss, require_spark
 from eosin.pipeline.common.loop_thread import LoopThread
 from eosin.pipeline.common.progress_reports import REMAINING, SKIPS
+from eosin.pipeline.common.prompt_worker import SentToTasks
 from eosin.pipeline.common.retrying_client import RetryingClient
 from eosin.pipeline.common.security import connection_security
 from eosin.pipeline.common.task_timeouts import TaskTimeouts
 from eosin.pipeline.common.topic_partitions import FoundPartitions
+from eosin.pipeline.common.worker_heap import exempt_modules_from_collection
 from eosin.pipeline.source.end_offsets import EndOffsets
 from eosin.pipeline.source.log_offsets import LogOffsets, cut, divided, limited
 from eosin.pipeline.source.options import (
@@ -140,7 +142,7 @@ class _Planning:
         await self.client.close()
 
 
-class _LogReading:
+class _LogReading(SentToTasks):
     """The common part of both readers: planning, in the planning process, and reading, in tasks."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
@@ -218,6 +220,7 @@ class _LogReading:
         )
         for part in reader:
             yield to_arrow(part, schema)
+        exempt_modules_from_collection()
 
 
 class TxnLogReader(DataSourceReader):

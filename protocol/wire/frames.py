@@ -93,7 +93,7 @@ class FrameDecoder:
         self.max_frame_bytes = max_frame_bytes
         """May be changed between two frames."""
         self._max_control_bytes: Final = max_control_bytes
-        self._sender: Final = sender
+        self._sender = sender
         self._memory = shared.memory
         self.is_waiting = False
         """True if there is no memory for the rest of the large frame that has begun: nothing must be received."""
@@ -205,6 +205,10 @@ class FrameDecoder:
         if self._large is not None:
             self._large = None
             self._end = self._start
+
+    def forget_sender(self) -> None:
+        """The sender is gone."""
+        self._sender = None
 
     def _make_room(self) -> None:
         """Move the incomplete frame to where all of it fits: to the front, or out of the way of frames in use."""

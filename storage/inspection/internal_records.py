@@ -8,6 +8,7 @@ from typing import Any, Final
 from eosin.protocol.names import (
     CONSUMER_OFFSETS_TOPIC,
     METADATA_TOPIC,
+    SHARE_GROUP_STATE_TOPIC,
     TRANSACTION_STATE_TOPIC,
     ZERO_UUID,
     uuid_text,
@@ -17,6 +18,7 @@ from eosin.protocol.schemas.records import (
     cluster_metadata,
     consumer_groups,
     consumer_offsets,
+    share_group_state,
     share_groups,
     streams_groups,
     transaction_state,
@@ -40,6 +42,7 @@ KINDS_BY_TOPIC: Final[dict[str, tuple[RecordKind, ...]]] = {
         *share_groups.KINDS,
         *streams_groups.KINDS,
     ),
+    SHARE_GROUP_STATE_TOPIC: share_group_state.KINDS,
     METADATA_TOPIC: cluster_metadata.KINDS,
 }
 TRANSACTION_STATES: Final = (

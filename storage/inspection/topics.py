@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from eosin.protocol.names import INTERNAL_TOPICS, METADATA_TOPIC
+from eosin.protocol.names import COMPACTED_TOPICS, METADATA_TOPIC
 from eosin.protocol.records.batch import CorruptRecords, iter_records
 from eosin.protocol.records.internal import decode_key, decode_value
 from eosin.protocol.schemas.records.cluster_metadata import KINDS, TopicKey, TopicRecord
@@ -64,4 +64,4 @@ class KnownTopics:
     def may_be_compacted(self, name: str) -> bool:
         """True if a cleaner may have worked on the topic."""
         topic = self._topics.get(name)
-        return name in INTERNAL_TOPICS or name == METADATA_TOPIC or (topic is not None and topic.is_compacted)
+        return name in COMPACTED_TOPICS or name == METADATA_TOPIC or (topic is not None and topic.is_compacted)

@@ -15,6 +15,7 @@ from eosin.lab.disk.lying_disk import LyingDisk
 from eosin.protocol.names import METADATA_TOPIC, TopicPartition
 from eosin.protocol.records.batch import NewRecord, build_batch, build_control_batch
 from eosin.protocol.schemas.records.consumer_offsets import OffsetCommitKey, OffsetCommitValue
+from eosin.protocol.schemas.records.share_group_state import ShareUpdateKey, ShareUpdateValue, StoredStateBatch
 from eosin.protocol.schemas.records.transaction_state import TransactionLogKey, TransactionLogValue
 from eosin.storage.checkpoints import checkpoint_saver
 from eosin.storage.disk.data_directory import BOOT_ID, SYSTEM_BOOT_ID
@@ -603,6 +604,26 @@ async def test_a_group_in_the_wrong_partition_is_an_error() -> None:
     sentences = found(await made.stop(), ERROR)
     assert len(sentences) == 4
     assert all("group 'g' belongs to partition" in sentence for sentence in sentences)
+
+
+async def test_a_state_of_a_share_partition_in_the_wrong_partition_is_an_error() -> None:
+    made = await Stopped().begin()
+    made.topic("__share_group_state", partitions=5)
+    for partition in range(5):
+        key, value = ShareUpdateKey("g", b"x" * 16, 0), ShareUpdateValue()
+        made.record(TopicPartition("__share_group_state", partition), key, value, version=0)
+    sentences = found(await made.stop(), ERROR)
+    assert len(sentences) == 4
+    assert all("the state of 'g:eHh4eHh4eHh4eHh4eHh4eA:0' belongs to partition" in each for each in sentences)
+
+
+@pytest.mark.parametrize("batch", [StoredStateBatch(5, 4, 2, 1), StoredStateBatch(5, 6, 9, 1)])
+async def test_a_state_that_cannot_be_served_is_an_error(batch: StoredStateBatch) -> None:
+    made = await Stopped().begin()
+    made.topic("__share_group_state")
+    key, value = ShareUpdateKey("g", b"x" * 16, 0), ShareUpdateValue(state_batches=(batch,))
+    made.record(TopicPartition("__share_group_state", 0), key, value, version=0)
+    assert "has a batch that makes no sense" in only(await made.stop())
 
 
 async def test_an_epoch_that_goes_back_in_the_coordinators_log_is_an_error() -> None:

@@ -17,6 +17,7 @@ from eosin.cli.dump_lines import moment, shown
 from eosin.protocol.records.batch import NewRecord, build_batch
 from eosin.protocol.records.internal import encode_key, encode_value
 from eosin.protocol.schemas.records.consumer_offsets import OffsetCommitKey, OffsetCommitValue
+from eosin.protocol.schemas.records.share_group_state import ShareUpdateKey, ShareUpdateValue, StoredStateBatch
 from eosin.protocol.schemas.records.transaction_state import TransactionLogKey, TransactionLogValue
 from eosin.storage.disk.system import ReadOnlyDisk
 
@@ -161,6 +162,14 @@ def test_a_copy_of_an_internal_log_is_decoded_when_told_so(tmp_path: Path, capsy
     assert lines[3].endswith("tombstone")
     assert ended("--transaction-log", path) == 0
     assert capsys.readouterr().out.splitlines()[2].endswith("a kind that is not known (key version 1)")
+    update = ShareUpdateValue(3, 7, 100, -1, (StoredStateBatch(100, 109, 2, 1),))
+    state = NewRecord(encode_key(ShareUpdateKey("g", bytes(15) + b"a", 4)), encode_value(update, 0))
+    path = segment(tmp_path / "copy", state)
+    assert ended("--share-group-state", path) == 0
+    line = capsys.readouterr().out.splitlines()[2]
+    assert 'ShareUpdate group_id="g" topic_id="AAAAAAAAAAAAAAAAAAAAYQ" partition=4' in line
+    assert "start_offset=100" in line
+    assert "delivery_state" in line
 
 
 def test_nothing_is_changed_and_no_lock_is_taken(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,17 +1,21 @@
-"""librdkafka consumers roll from `group.protocol=classic` to `consumer` and back, and copy records in transactions: the
-copy has each record once (consumer-groups.md 15 to 17)."""
+"""Consumers of librdkafka and of Java roll from `group.protocol=classic` to `consumer` and back, and copy records in
+transactions: the copy has each record once (consumer-groups.md 15 to 17)."""
 
 import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import confluent_kafka as ck
 import pytest
 from broker_process import BrokerProcess
+from real_clients import java
+from real_clients.base import ClientRefused
 from real_clients.confluent import KEEP_BROKERS
+from real_clients.remote import RemoteConsumer
+from toolchains import skipped_without
 from waiting import HANG_S
 from wire import Wire
 
@@ -29,8 +33,27 @@ TRY_S: Final = 10
 """Of one call; a transaction has a minute."""
 
 
-class Copier:
+class Copier(Protocol):
     """A member of the group `g` that copies `in` to `out`, each batch in one transaction with its offsets."""
+
+    name: str
+
+    @property
+    def partitions(self) -> set[int]:
+        """Those that it has."""
+
+    def go_on(self) -> None:
+        """Copy what there is; what cannot be committed is copied again, by whoever has it then."""
+
+    def committed(self) -> int:
+        """The number of records that the group has copied."""
+
+    def close(self) -> None:
+        """Leave the group."""
+
+
+class CopierOfLibrdkafka:
+    """One by librdkafka."""
 
     def __init__(self, address: str, name: str, protocol: str, **settings: Any) -> None:
         self.name = name
@@ -47,8 +70,11 @@ class Copier:
     def partitions(self) -> set[int]:
         return {each.partition for each in self.consumer.assignment()}
 
+    def committed(self) -> int:
+        places = [ck.TopicPartition("in", number) for number in range(PARTITIONS)]
+        return sum(max(each.offset, 0) for each in self.consumer.committed(places, HANG_S))
+
     def go_on(self) -> None:
-        """Copy what there is; what cannot be committed is copied again, by whoever has it then."""
         messages = [each for each in self.consumer.consume(BATCH, timeout=0.05) if not each.error()]
         if not messages:
             return
@@ -76,6 +102,50 @@ class Copier:
 
     def close(self) -> None:
         self.consumer.close()
+
+
+class CopierOfJava:
+    """One by Java's client."""
+
+    def __init__(self, address: str, name: str, protocol: str, **settings: str) -> None:
+        self.name = name
+        client = java.CLIENT.secured({"group.protocol": protocol, **settings})
+        consumer = client.consumer(address, group="g")
+        assert isinstance(consumer, RemoteConsumer)
+        self.consumer = consumer
+        self.producer = client.producer(address, transactional_id=f"{name}-{protocol}")
+        self.producer.init()
+        self.consumer.subscribe(["in"])
+
+    @property
+    def partitions(self) -> set[int]:
+        return {partition for _, partition in self.consumer.assignment()}
+
+    def committed(self) -> int:
+        return sum(self.consumer.committed("in", number) or 0 for number in range(PARTITIONS))
+
+    def go_on(self) -> None:
+        batch = self.consumer.read(BATCH, timeout_s=0.1)
+        if not batch:
+            return
+        self.producer.begin()
+        ends: dict[tuple[str, int], int] = {}
+        for each in batch:
+            self.producer.send("out", each.value or b"", partition=each.partition)
+            ends["in", each.partition] = each.offset + 1
+        try:
+            self.producer.send_offsets(ends, self.consumer)
+            self.producer.commit()
+        except ClientRefused as refused:
+            if refused.kind != "group":
+                raise
+            self.producer.abort()
+            mine = [each for each in ends if each[1] in self.partitions]
+            self.consumer.seek({each: self.consumer.committed(*each) or 0 for each in mine})
+
+    def close(self) -> None:
+        self.consumer.close()
+        self.producer.close()
 
 
 def asked_again(call: Callable[[], object]) -> None:
@@ -163,9 +233,24 @@ def kind_of_group(address: str) -> str:
 
 
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
-def test_consumers_roll_from_one_protocol_to_the_other_and_back_and_copy_each_record_once(
+def test_consumers_of_librdkafka_roll_from_one_protocol_to_the_other_and_back_and_copy_each_record_once(
     tmp_path: Path, strategy: str
 ) -> None:
+    roll(tmp_path, CopierOfLibrdkafka, strategy)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("strategy", ["RangeAssignor", "CooperativeStickyAssignor"])
+def test_consumers_of_java_roll_from_one_protocol_to_the_other_and_back_and_copy_each_record_once(
+    tmp_path: Path, strategy: str
+) -> None:
+    with skipped_without():
+        java.CLIENT.start()
+    roll(tmp_path, CopierOfJava, f"org.apache.kafka.clients.consumer.{strategy}")
+
+
+def roll(tmp_path: Path, copier: Callable[..., Copier], strategy: str) -> None:
+    """Two copiers go one by one from the classic protocol to that of KIP-848, and back."""
     classic = {"partition.assignment.strategy": strategy}
     with BrokerProcess(tmp_path / "data", settings=SETTINGS) as broker:
         address = broker.address
@@ -176,11 +261,11 @@ def test_consumers_roll_from_one_protocol_to_the_other_and_back_and_copy_each_re
             """The copier that takes the place of `old`."""
             old.close()
             settings = classic if protocol == "classic" else {}
-            new = Copier(address, f"{old.name[0]}{load.sent}", protocol, **settings)
+            new = copier(address, f"{old.name[0]}{load.sent}", protocol, **settings)
             until(share(new, other), load, [new, other])
             return new
 
-        first, second = (Copier(address, name, "classic", **classic) for name in "ab")
+        first, second = (copier(address, name, "classic", **classic) for name in "ab")
         until(share(first, second), load, [first, second])
         assert kind_of_group(address) == "classic"
         first = rolled(first, second, "consumer")
@@ -203,8 +288,7 @@ def test_consumers_roll_from_one_protocol_to_the_other_and_back_and_copy_each_re
 def until_all_is_copied(load: Load, copiers: Sequence[Copier]) -> None:
     """Let the copiers go on, and no more records come, until all are committed."""
     deadline = time.monotonic() + HANG_S
-    places = [ck.TopicPartition("in", number) for number in range(PARTITIONS)]
-    while sum(max(each.offset, 0) for each in copiers[0].consumer.committed(places, HANG_S)) < load.sent:
+    while copiers[0].committed() < load.sent:
         assert time.monotonic() < deadline
         for each in copiers:
             each.go_on()

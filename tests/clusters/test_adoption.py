@@ -20,6 +20,7 @@ from wire import unique
 
 from eosin.cli.__main__ import main
 from eosin.client.client import Client
+from eosin.client.groups import GroupAdmin, GroupDescription
 from eosin.client.transactions import DescribedTransaction, TransactionAdmin
 
 _ALONE = {"transaction.state.log.num.partitions": "3", "offsets.topic.num.partitions": "5", "num.partitions": "2"}
@@ -48,13 +49,14 @@ def transact(address: str, topic: str, transactional_id: str, values: list[bytes
     producer.commit()
 
 
-def read_in_group(address: str, topic: str, group: str, count: int, *, protocol: str) -> list[bytes]:
-    """The next records for a group, committed. The member leaves."""
+def read_in_group(address: str, topic: str, group: str, count: int) -> list[bytes]:
+    """The next records for a consumer group, committed. Its static member goes away and keeps its place."""
     member = Consumer(
         {
             "bootstrap.servers": address,
             "group.id": group,
-            "group.protocol": protocol,
+            "group.protocol": "consumer",
+            "group.instance.id": "stays",
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
             "log_level": 0,
@@ -76,6 +78,14 @@ def described(address: str, transactional_id: str) -> DescribedTransaction:
     return asyncio.run(ask())
 
 
+def consumer_group(address: str, group: str) -> GroupDescription:
+    async def ask() -> GroupDescription:
+        async with Client(address) as client:
+            return await GroupAdmin(client).describe(group)
+
+    return asyncio.run(ask())
+
+
 @pytest.mark.full
 def test_records_that_a_broker_has_committed_alone_are_its_clusters(
     controller: QuorumController, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -87,7 +97,9 @@ def test_records_that_a_broker_has_committed_alone_are_its_clusters(
         admin.create_topic(topic, 2, {"retention.ms": "123456789"})
         admin.close()
         transact(alone.address, topic, transactional_id, before, group=group)
-        assert read_in_group(alone.address, topic, f"{group}-848", 20, protocol="consumer") == before[:20]
+        assert read_in_group(alone.address, topic, f"{group}-848", 20) == before[:20]
+        kept = consumer_group(alone.address, f"{group}-848")
+        assert len(kept.members) == 1
         limit = ["quotas", "set", "--bootstrap-server", alone.address, "--user", "a", "producer_byte_rate=1048576"]
         assert main(limit) == 0
         left = described(alone.address, transactional_id)
@@ -99,13 +111,15 @@ def test_records_that_a_broker_has_committed_alone_are_its_clusters(
     assert main(command) == 0
     said = capsys.readouterr().out
     assert "its controller begins with 3 topics of 10 partitions" in said
-    assert "its consumers need group.protocol=classic, consumer groups that go on: 1" in said
+    assert said.endswith("consumer groups that go on: 1\n")
     first = JoinedBroker(data, controller, node_id=1, durability="fsync")
     second = JoinedBroker(tmp_path / "second", controller, node_id=2, durability="fsync")
     with controller, first, second:
         assert ClusterTopics(first.address).settings(topic)["retention.ms"] == "123456789"
         assert read_all(first.address, topic, len(before)) == before
-        assert read_in_group(first.address, topic, f"{group}-848", 30, protocol="classic") == before[20:]
+        assert read_in_group(first.address, topic, f"{group}-848", 30) == before[20:]
+        taken_over = consumer_group(first.address, f"{group}-848")
+        assert (taken_over.epoch, len(taken_over.members)) == (kept.epoch, 1)
         assert main(["quotas", "list", "--bootstrap-server", first.address]) == 0
         assert "producer_byte_rate=1048576" in capsys.readouterr().out
         # This broker's settings say four partitions of each internal topic; the topics decide.

@@ -20,4 +20,5 @@ def test_the_features_of_the_page_are_those_that_eosin_can_join(controller: Quor
     assert levels["metadata.version"] == "4.4-IV2"
     assert levels["transaction.version"] == "2"
     assert levels["eligible.leader.replicas.version"] == "1"
-    assert levels["group.version"] == levels["share.version"] == levels["streams.version"] == "0"
+    assert levels["group.version"] == "1"
+    assert levels["share.version"] == levels["streams.version"] == "0"

@@ -21,6 +21,7 @@ from eosin.protocol.schemas.broker_registration import BrokerRegistrationRespons
 from eosin.storage.disk.meta_properties import MetaProperties
 
 CONTROLLER = SHORT_SESSIONS
+KINDS_OF_GROUPS = ("group.version", "share.version", "streams.version")
 
 
 @pytest.fixture(scope="module")
@@ -149,13 +150,24 @@ def test_the_page_s_line_starts_a_broker(controller: QuorumController, node_ids:
 
 
 @pytest.mark.full
-def test_a_cluster_with_groups_of_other_kinds_is_refused_in_one_sentence(tmp_path: Path) -> None:
-    """Level 1 is what Apache Kafka itself formats with."""
-    with QuorumController(tmp_path / "controller", features={"group.version": None}) as controller:
-        *_, sentence = JoinedBroker(tmp_path / "data", controller, node_id=1).refusal().strip().splitlines()
-        assert sentence.startswith("eosin serve: the cluster has group.version at level 1")
-        assert "--feature group.version=0" in sentence
+def test_an_ordinary_cluster_is_joined_when_the_command_was_given_that_the_refusal_names(tmp_path: Path) -> None:
+    """Apache Kafka itself formats with kinds of groups that Eosin does not coordinate."""
+    with QuorumController(tmp_path / "controller", features=dict.fromkeys(KINDS_OF_GROUPS)) as controller:
+        joining = JoinedBroker(tmp_path / "data", controller, node_id=1)
+        *_, sentence = joining.refusal().strip().splitlines()
+        assert sentence.startswith(
+            "eosin serve: the cluster has share.version at level 2 (Eosin supports 0) and streams"
+        )
         assert asyncio.run(refusal_of_a_registration(controller)) == ErrorCode.UNSUPPORTED_VERSION
+        command = sentence.partition(" with ")[2].partition(", or format")[0].split()
+        assert command[:3] == ["kafka-features.sh", "--bootstrap-controller", controller.address]
+        controller.run(*command)
+        with joining:
+            told = controller.run("kafka-features.sh", "--bootstrap-server", joining.address, "describe")
+            levels = {
+                line.split()[1]: line.split("FinalizedVersionLevel: ")[1].split()[0] for line in told.splitlines()
+            }
+            assert [levels[name] for name in KINDS_OF_GROUPS] == ["1", "0", "0"]
 
 
 async def refusal_of_a_registration(controller: QuorumController) -> int:

@@ -156,7 +156,7 @@ def test_the_cluster_its_features_and_its_quorum_are_described(
     features = {row.split()[1]: row.split()[-3] for row in tools("kafka-features.sh", "describe").splitlines()}
     assert features["kraft.version"] == "1"
     assert features["transaction.version"] == "2"
-    assert features["group.version"] == "0"
+    assert features["group.version"] == "1"
     assert f"LeaderId:               {controller.node_id}" in tools("kafka-metadata-quorum.sh", "describe", "--status")
 
 

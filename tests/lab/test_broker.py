@@ -258,6 +258,33 @@ def test_a_process_that_has_used_up_its_descriptors_goes_on_with_the_brokers_tha
     assert (done.returncode, done.stdout.splitlines()) == (0, [said, said, "True ['orders']"]), done.stderr
 
 
+MANY = """
+import gc, os, threading
+from eosin.testing import Broker
+
+def left(lives):
+    for _ in range(lives):
+        with Broker(topics=["orders"]) as broker:
+            broker.produce("orders", "x", transactional_id="t")
+    gc.collect()
+    pages = int(open("/proc/self/statm").read().split()[1])
+    return threading.active_count(), len(os.listdir("/proc/self/fd")), pages * os.sysconf("SC_PAGE_SIZE")
+
+left(200)  # what a process keeps from its first ones
+before, after = left(1), left(1000)
+print(after[0] - before[0], after[1] - before[1], after[2] - before[2])
+"""
+
+
+@pytest.mark.full
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc tells of descriptors and memory")
+def test_a_thousand_brokers_leave_no_thread_no_descriptor_and_no_mebibyte_behind() -> None:
+    done = subprocess.run([sys.executable, "-c", MANY], capture_output=True, text=True, timeout=HANG_S)
+    threads, descriptors, size = map(int, done.stdout.split())
+    assert (threads, descriptors) == (0, 0)
+    assert size < 2**20, f"{size} bytes"
+
+
 @pytest.mark.parametrize("interrupted", ["start", "close"])
 def test_ctrl_c_while_a_broker_starts_or_ends_leaves_nothing_behind(
     interrupted: str, monkeypatch: pytest.MonkeyPatch

@@ -47,3 +47,8 @@ def test_a_broker_that_has_seen_no_compressed_batch_loads_no_library_of_a_codec(
 
 def test_a_broker_that_runs_alone_loads_nothing_that_reads_installed_packages_or_finds_similar_names() -> None:
     assert loaded("importlib.metadata", "email", "zipfile", "csv", "difflib") == "[]\n"
+
+
+def test_a_broker_without_share_groups_loads_nothing_of_the_coordinator_of_their_states() -> None:
+    parts = ("shards", "store", "log", "rules")
+    assert loaded(*(f"eosin.coordinator.share_state.{part}" for part in parts)) == "[]\n"

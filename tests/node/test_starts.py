@@ -67,20 +67,26 @@ async def test_without_controllers_an_empty_directory_is_not_formatted(controlle
 
 
 @pytest.mark.parametrize(
-    ("feature", "level", "told"),
+    ("features", "told"),
     [
-        ("streams.version", 1, "the cluster has streams.version at level 1, and this broker supports 0 to 0"),
-        ("metadata.version", 24, "the cluster has metadata.version at level 24, and this broker supports 25 to 33"),
+        (
+            {"group.version": 1, "share.version": 2, "streams.version": 1},  # those of Apache Kafka 4.4
+            "share.version at level 2 (Eosin supports 0) and streams.version at level 1 (Eosin supports 0): lower them"
+            " with kafka-features.sh --bootstrap-controller {controllers} downgrade --feature share.version=0 --feature"
+            " streams.version=0, or format the controllers of a new cluster with these options",
+        ),
+        (
+            {"metadata.version": 24},
+            "metadata.version at level 24 (Eosin supports 25 to 33): raise it with kafka-features.sh"
+            " --bootstrap-controller {controllers} upgrade --feature metadata.version=25",
+        ),
     ],
+    ids=["defaults of 4.4", "too old"],
 )
-async def test_a_cluster_with_features_beyond_this_broker_is_refused(feature: str, level: int, told: str) -> None:
+async def test_a_cluster_with_features_beyond_this_broker_is_refused(features: dict[str, int], told: str) -> None:
     with pytest.raises(StartError) as refused:
-        await VirtualJoinedBroker(VirtualControllers(features={feature: level}), 1).start()
-    best = min(level, 0) if feature == "streams.version" else 33
-    assert str(refused.value) == (
-        f"{told}: format the controllers with --feature {feature}={best}, or take the level there with"
-        " kafka-features.sh"
-    )
+        await VirtualJoinedBroker(VirtualControllers(features=features), 1).start()
+    assert str(refused.value) == f"the cluster has {told.format(controllers=VirtualControllers.address)}"
 
 
 async def test_without_an_authorizer_it_stays_out_unless_it_is_told_to_serve_everybody(

@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
+from eosin.pipeline.common.errors import BatchTooLarge
 from eosin.pipeline.common.loop_thread import LoopThread
+from eosin.pipeline.job.supervisor import is_hopeless
 from eosin.pipeline.sink.driver_route import DriverRoute
 
 pyarrow = pytest.importorskip("pyarrow")
@@ -69,3 +71,22 @@ def test_a_large_batch_has_rows_of_one_computation_alone() -> None:
     finally:
         loop.close()
     assert len({value.split()[-1] for value in writer.values}) == 1, writer.values
+
+
+def test_a_batch_beyond_sparks_limit_names_the_other_route_and_is_not_tried_again() -> None:
+    errors = pytest.importorskip("pyspark.errors")
+
+    class TooLarge(Frame):
+        def toArrow(self) -> Any:
+            raise errors.SparkRuntimeException(
+                "Job aborted due to stage failure: Total size of serialized results of 2 tasks (1536.0 KiB) is bigger"
+                " than spark.driver.maxResultSize 1024.0 KiB."
+            )
+
+    loop = LoopThread("test")
+    try:
+        with pytest.raises(BatchTooLarge, match="route executors") as raised:
+            DriverRoute(loop).write(TooLarge(), Writer())  # type: ignore[arg-type]
+    finally:
+        loop.close()
+    assert is_hopeless(raised.value)

@@ -1,8 +1,9 @@
 """What a task of Spark does for the route `executors`, without Spark."""
 
-import gc
-import sys
-from types import ModuleType
+import json
+import socket
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,15 +14,31 @@ from eosin.client.client import Client
 from eosin.client.consumer import ConsumedRecord, Consumer
 from eosin.client.errors import BrokerError
 from eosin.client.producer import Producer
+from eosin.pipeline.common.loop_thread import LoopThread
 from eosin.pipeline.common.retrying_client import RetryingClient
 from eosin.pipeline.common.security import PLAIN
-from eosin.pipeline.common.worker_heap import exempt_modules_from_collection
-from eosin.pipeline.sink.executors_route import TaskPlan, TaskWriter
+from eosin.pipeline.sink.executors_route import ExecutorsRoute, TaskPlan, TaskWriter
 from eosin.pipeline.sink.lease_client import Leases
 from eosin.pipeline.sink.lease_server import LeaseServer
-from eosin.protocol.names import TopicPartition
+from eosin.protocol.names import ProducerIdAndEpoch, TopicPartition
+
+py4j_errors = pytest.importorskip("py4j.protocol")
 
 LOOPBACK = "127.0.0.1"
+PROPERTY = "eosin.batch"
+PLAN = TaskPlan(
+    bootstrap="127.0.0.1:1",
+    name="totals batch 0",
+    transactional_id="totals",
+    identity=ProducerIdAndEpoch(1, 0),
+    transaction_version=2,
+    topic="out",
+    partitions=2,
+    largest_batch=None,
+    timestamp=1,
+    task_timeout_ms=10_000,
+    request_timeout_ms=10_000,
+)
 
 
 class Batch:
@@ -37,18 +54,11 @@ class Batch:
         await self.driver.init()
         self.driver.begin()
         self.at = await self.leases.start(LOOPBACK, LOOPBACK)
-        return TaskPlan(
+        return replace(
+            PLAN,
             bootstrap=self.address,
-            name="totals batch 0",
-            transactional_id="totals",
             identity=self.driver.share(),
             transaction_version=self.driver.transaction_version,
-            topic="out",
-            partitions=2,
-            largest_batch=None,
-            timestamp=1,
-            task_timeout_ms=10_000,
-            request_timeout_ms=10_000,
         )
 
     async def task(self, plan: TaskPlan, number: int, kept: dict[Any, RetryingClient] | None = None) -> None:
@@ -126,17 +136,62 @@ async def test_the_connections_of_a_task_that_failed_are_closed() -> None:
     assert not kept
 
 
-def test_the_modules_of_a_worker_are_exempt_from_garbage_collection(monkeypatch: pytest.MonkeyPatch) -> None:
-    gc.unfreeze()
-    try:
-        monkeypatch.setitem(sys.modules, "a_module_that_is_new", ModuleType("a_module_that_is_new"))
-        monkeypatch.setattr("eosin.pipeline.common.worker_heap._modules_seen", 0)
-        exempt_modules_from_collection()
-        exempt = gc.get_freeze_count()
-        assert exempt > 1000
-        later = [[index] for index in range(5000)]
-        exempt_modules_from_collection()
-        assert gc.get_freeze_count() <= exempt, "nothing new was imported"
-        assert len(later) == 5000
-    finally:
-        gc.unfreeze()
+class Context:
+    """Of Spark, in which a batch runs."""
+
+    master = "local[2]"
+
+    def __init__(self) -> None:
+        self.properties: dict[str, str | None] = {}
+        self.is_gone = False
+
+    def setLocalProperty(self, name: str, value: str | None) -> None:
+        if self.is_gone:
+            raise py4j_errors.Py4JNetworkError("Java is gone")
+        self.properties[name] = value
+
+
+class Job:
+    """What Spark has planned for a batch: it finds the batch's property, and does what a test says."""
+
+    def __init__(self, context: Context, outcome: Callable[[], int]) -> None:
+        self.context, self.outcome = context, outcome
+
+    def count(self) -> int:
+        assert self.context.properties[PROPERTY] is not None
+        return self.outcome()
+
+
+@pytest.fixture
+def route() -> Iterator[ExecutorsRoute]:
+    """The route, and its loop."""
+    loop = LoopThread("test")
+    yield ExecutorsRoute(loop)
+    loop.close()
+
+
+@pytest.mark.process
+def test_a_batch_leaves_no_property_behind_for_later_jobs_however_it_ends(route: ExecutorsRoute) -> None:
+    def fail() -> int:
+        raise py4j_errors.Py4JNetworkError("the job has failed")
+
+    context: Any = Context()
+    assert route.write(context, Job(context, lambda: 0), PLAN).rows == 0
+    assert context.properties[PROPERTY] is None
+    with pytest.raises(py4j_errors.Py4JNetworkError, match="the job has failed"):
+        route.write(context, Job(context, fail), PLAN)
+    assert context.properties[PROPERTY] is None
+
+
+@pytest.mark.process
+def test_the_leases_of_a_batch_end_with_it_even_if_java_is_gone(route: ExecutorsRoute) -> None:
+    def vanish() -> int:
+        context.is_gone = True
+        raise py4j_errors.Py4JNetworkError("Java is gone")
+
+    context: Any = Context()
+    with pytest.raises(py4j_errors.Py4JNetworkError, match="Java is gone"):
+        route.write(context, Job(context, vanish), PLAN)
+    port = json.loads(context.properties[PROPERTY])[1]["port"]
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((LOOPBACK, port))

@@ -33,6 +33,7 @@ from eosin.pipeline.format import batch_commits
 from eosin.pipeline.format.batch_commits import StreamCommits, TaskOutput, commit_once
 from eosin.pipeline.format.task_rows import packed
 from eosin.pipeline.format.write_options import WriteOptions
+from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
 
 pyarrow = pytest.importorskip("pyarrow")
@@ -281,6 +282,20 @@ async def test_an_output_that_is_made_anew_with_fewer_partitions_is_written_to_a
         await Admin(client).delete_topics([job.name])
     with pytest.raises(MissingTopic, match=f"topic {job.name} does not exist any more"):
         await query.commit(process, 2)
+
+
+async def test_a_batch_looks_up_all_its_topics_in_one_request(
+    broker: RunningNode, faults: Faults, tmp_path: Path
+) -> None:
+    job = await Job(broker.addresses[0]).create()
+    query = Query(job, tmp_path)
+    process = query.process()
+    await query.commit(process, 0)
+    faults.clear()
+    await query.commit(process, 1)
+    (asked,) = faults.requests(ApiKey.METADATA)
+    assert {each.name for each in asked.topics} == {job.name, f"{job.name}-progress"}
+    await process.close()
 
 
 async def test_a_batch_write_is_visible_as_a_whole_or_not_at_all(

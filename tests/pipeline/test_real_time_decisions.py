@@ -4,6 +4,7 @@ import asyncio
 import re
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from eosin.pipeline.common.errors import (
     BadRows,
     BrokenCheckpoint,
     ConflictingSettings,
+    MissingDependency,
     MissingOffsets,
     PipelineFenced,
 )
@@ -26,7 +28,7 @@ from eosin.pipeline.realtime.positions import (
     transactional_id,
 )
 from eosin.pipeline.realtime.query import RealTimeQuery, RealTimeSettings, check_new_checkpoint, reason_of
-from eosin.pipeline.realtime.writer_jar import SOURCE, jar_name, pack
+from eosin.pipeline.realtime.writer_jar import SOURCE, compiled, jar_name, pack
 from eosin.protocol.names import TopicPartition
 
 ORDERS = TopicPartition("orders", 0)
@@ -242,3 +244,17 @@ def test_a_jar_is_named_after_its_source_and_has_the_same_bytes_each_time(tmp_pa
     pack(tmp_path, tmp_path / "1.jar")
     pack(tmp_path, tmp_path / "2.jar")
     assert (tmp_path / "1.jar").read_bytes() == (tmp_path / "2.jar").read_bytes()
+
+
+def test_a_java_without_a_compiler_takes_a_jar_that_was_made_before_and_otherwise_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EOSIN_CACHE", str(tmp_path))
+    monkeypatch.setenv("PATH", "")
+    system = SimpleNamespace(getProperty=lambda name: str(tmp_path / "jre"))
+    jvm = SimpleNamespace(java=SimpleNamespace(lang=SimpleNamespace(System=system)))
+    with pytest.raises(MissingDependency, match="on a Java without a compiler: run Spark on a JDK 17 or later once"):
+        compiled(jvm, None)
+    there = tmp_path / jar_name(SOURCE.read_bytes())
+    there.touch()
+    assert compiled(jvm, None) == there

@@ -74,6 +74,11 @@ def test_a_value_that_cannot_be_used_is_one_sentence_with_the_key(assignment: st
     assert str(refused.value) == sentence
 
 
+def test_a_migration_policy_is_the_same_in_capital_letters() -> None:
+    config = load_config(assignments=["group.consumer.migration.policy=Upgrade"]).config
+    assert config.group_consumer_migration_policy == "upgrade"
+
+
 @pytest.mark.parametrize("level", ["0", "1"])
 def test_two_phase_commit_without_the_second_transaction_protocol_is_refused(level: str) -> None:
     settings = ["transaction.two.phase.commit.enable=true", f"eosin.transaction.version={level}"]

@@ -6,8 +6,10 @@ from collections.abc import Callable, Sequence
 
 from eosin.protocol.names import TopicPartition
 from simulation.client import World
+from simulation.consumer_members import ConsumerMembership
+from simulation.copying_member import CopyingMember
 from simulation.history import Isolation
-from simulation.members import CopyingMember
+from simulation.members import Membership
 from simulation.plan import PARTITIONS, AppPlan, InstancePlan
 from simulation.producers import IdempotentProducer, Output, Over, TransactionalProducer
 from simulation.readers import Consumer
@@ -58,13 +60,11 @@ class App:
 
     async def _work(self, producer: TransactionalProducer, transactions: int) -> None:
         if self._plan.is_group:
-            member = CopyingMember(
-                self._world,
-                producer,
-                self._plan.name,
-                self._plan.sources,
-                instance_id=self._plan.name if self._plan.is_static else None,
-            )
+            consumer = Consumer(self._world, producer.name + " in", group=self._plan.name)
+            kind = ConsumerMembership if self._plan.is_consumer else Membership
+            instance_id = self._plan.name if self._plan.is_static else None
+            membership = kind(consumer.session, self._plan.name, self._plan.sources, instance_id=instance_id)
+            member = CopyingMember(producer, consumer, membership)
             try:
                 await member.run(transactions)
             finally:

@@ -51,6 +51,8 @@ class AppPlan:
     """Whether its instances are members of a group, each with a transactional id of its own."""
     is_static: bool = False
     """Whether all of them are one static member (KIP-345), each in the place of the one before."""
+    is_consumer: bool = False
+    """Whether they are members by the consumer protocol (KIP-848)."""
     decides: bool = False
     """Whether a database decides its transactions, which have no timeout (KIP-939)."""
 
@@ -115,7 +117,8 @@ def plan_of(seed: int) -> Plan:
     if chance.random() < 0.3:
         topic = chance.choice(TOPICS)
         sources = tuple(partition for partition in PARTITIONS if partition.topic == topic)
-        apps.append(AppPlan("group", _instances(chance), sources, is_group=True, is_static=seed % 4 == 1))
+        how = {"is_static": seed % 4 == 1 or seed % 16 == 10, "is_consumer": seed % 4 == 2}
+        apps.append(AppPlan("group", _instances(chance), sources, is_group=True, **how))
     plan = Plan(
         seed,
         durability,

@@ -78,14 +78,23 @@ def _full_for_a_moment(plan: Plan, chance: random.Random) -> Plan:
     )
 
 
-def _members(plan: Plan, chance: random.Random, *, are_static: bool) -> Plan:
+def _members(plan: Plan, chance: random.Random, *, are_static: bool = False, are_consumers: bool = False) -> Plan:
     """A group whose members come while others are in the middle of a transaction: with the same name, if they are
-    static, or as one more."""
+    static, or as one more. Where they are consumers (KIP-848) some die, and the broker goes down as in any run."""
     topic = chance.choice(TOPICS)
     sources = tuple(partition for partition in PARTITIONS if partition.topic == topic)
-    group = AppPlan("group", _instances(chance, 4, successor_ms=300), sources, is_group=True, is_static=are_static)
-    apps = (*_writers(chance, 2), group)
-    return replace(plan, apps=apps, delay_ms=10.0, stall=0.05, deletions=0, faults=_slow_moments(chance, 3))
+    instances = _instances(chance, 4, successor_ms=300)
+    writers, faults = _writers(chance, 2), _slow_moments(chance, 3)
+    if are_consumers:
+        instances = tuple(replace(each, life_ms=_life_ms(chance)) for each in instances)
+        faults += plan.faults
+    how = {"is_group": True, "is_static": are_static, "is_consumer": are_consumers}
+    apps = (*writers, AppPlan("group", instances, sources, **how))
+    return replace(plan, apps=apps, delay_ms=10.0, stall=0.05, deletions=0, faults=faults)
+
+
+def _life_ms(chance: random.Random) -> float:
+    return 1000 * chance.random() if chance.random() < 0.3 else NEVER_MS
 
 
 def _forgotten_ids(plan: Plan, chance: random.Random) -> Plan:
@@ -107,8 +116,10 @@ def _copiers_cut_off(plan: Plan, chance: random.Random) -> Plan:
 
 PROFILES: Final[Mapping[str, Profile]] = {
     "full for a moment": _full_for_a_moment,
-    "more members": partial(_members, are_static=False),
+    "more members": _members,
     "static members": partial(_members, are_static=True),
+    "consumer members": partial(_members, are_consumers=True),
+    "static consumer members": partial(_members, are_static=True, are_consumers=True),
     "forgotten ids": _forgotten_ids,
 }
 CLUSTER_PROFILES: Final[Mapping[str, Profile]] = {

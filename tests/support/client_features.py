@@ -15,7 +15,12 @@ def raise_feature(address: str, name: str, level: int) -> None:
 
 async def _raise(address: str, name: str, level: int) -> None:
     wire = await Wire.open(address)
+    await raise_feature_on(wire, name, level)
+    await wire.close()
+
+
+async def raise_feature_on(wire: Wire, name: str, level: int) -> None:
+    """The same over a connection."""
     update = UpdateFeaturesRequest(feature_updates=(FeatureUpdateKey(name, level, upgrade_type=1),))
     answer = await wire.ask(update, 1)
     assert answer.error_code == ErrorCode.NONE, answer
-    await wire.close()

@@ -3,6 +3,8 @@
 from collections.abc import Collection
 from typing import Any, Final, NamedTuple
 
+from kafka_replay import KafkaReplay
+
 from eosin.coordinator.groups.consumer.assignors.assignment import Partitions, TopicIdPartition
 from eosin.coordinator.groups.consumer.log.records import KIND_KEYS, encoded
 from eosin.coordinator.groups.consumer.log.replay import replayed
@@ -53,6 +55,7 @@ class RuledGroup:
         self.now_ms = 1000
         self.log: dict[bytes, KeyValue] = {}
         """The last record of each key."""
+        self.kafka = KafkaReplay()
         self.kinds: list[str] = []
         """The kinds of records of the last decision; tombstones with a dagger."""
         self.timers: dict[ConsumerTimer, int] = {}
@@ -80,6 +83,7 @@ class RuledGroup:
             assert record.key is not None
             assert record.key[:2] in KIND_KEYS
             self.log[record.key] = KeyValue(self._offset, record.key, record.value)
+            self.kafka.apply(record.key, record.value)
             self._offset += 1
         for effect in decided.timers:
             match effect:
@@ -133,7 +137,8 @@ class RuledGroup:
         return TopicIdPartition(self.topics[name or next(iter(self.topics))].topic_id, partition)
 
     def replayed(self) -> ConsumerGroup | None:
-        """The group as its log tells it."""
+        """The group as its log tells it, which Apache Kafka can read in this order, too."""
+        KafkaReplay(sorted(self.log.values()))
         return replayed(self.log.values()).groups.get("g")
 
 

@@ -20,6 +20,7 @@ import sys
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 
 import own_client
@@ -72,7 +73,9 @@ class LastSaid(logging.Handler):
 class Watchdog:
     """Replaces this process by a fresh one when nobody has shown a sign of life for `STUCK_AFTER_S`."""
 
-    def __init__(self) -> None:
+    def __init__(self, leave: Callable[[], object] = lambda: None) -> None:
+        """`leave` is called before the process is replaced."""
+        self._leave = leave
         self._alive_at = time.monotonic()
         self._last_said = LastSaid()
         threading.Thread(target=self._watch, daemon=True).start()
@@ -87,6 +90,7 @@ class Watchdog:
         print(f"a copier is stuck and starts again: {sys.argv[1:]}", file=sys.stderr, flush=True)
         faulthandler.dump_traceback()
         print("\n".join(["it said at last:", *self._last_said.lines]), file=sys.stderr, flush=True)
+        self._leave()
         os.execv(sys.executable, [sys.executable, *sys.argv])
 
 

@@ -19,7 +19,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import combinations
@@ -105,9 +105,11 @@ class Copied:
 class CrashedCluster:
     """A context manager; leaving it stops every process."""
 
-    def __init__(self, folder: Path, *, form: str, durability: str) -> None:
-        """`form` is one of FORMS, `durability` that of the Eosin brokers. Raises `toolchains.NotHere`."""
+    def __init__(self, folder: Path, *, form: str, durability: str, settings: Mapping[str, str] | None = None) -> None:
+        """`form` is one of FORMS, `durability` that of the Eosin brokers, `settings` go over those of all brokers.
+        Raises `toolchains.NotHere`."""
         self.folder = folder
+        self._settings = dict(settings or {})
         self.losses: Counter[str] = Counter()
         """The number of losses, by kind and victim."""
         self.controller = QuorumController(folder / "controller", settings={**_TOPICS, **SHORT_SESSIONS})
@@ -124,7 +126,7 @@ class CrashedCluster:
     def _broker(self, node_id: int, program: str) -> JoinedBroker | KafkaBroker:
         folder, proxy = self.folder / f"broker-{node_id}", self._to_broker[node_id]
         bound, told = f"127.0.0.1:{proxy.target}", proxy.address
-        settings = {**REPLICATED, **_BETWEEN_BROKERS}
+        settings = {**REPLICATED, **_BETWEEN_BROKERS, **self._settings}
         if program == KAFKA:
             port = free_port()
             settings["listeners"] = f"PLAINTEXT://127.0.0.1:{port},REPLICATION://{bound}"

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
-from eosin.coordinator.share_state.state import SharePartition, ShareState, ShareStateSummary, StateBatch
+from eosin.coordinator.share_states import SharePartition, ShareState, ShareStateSummary, StateBatch
 from eosin.protocol.errors import ErrorCode
 
 

@@ -23,7 +23,7 @@ FEATURES: Final = {
     "kraft.version": (0, 1),
     "transaction.version": (0, 2),
     "eligible.leader.replicas.version": (0, 1),
-    "group.version": (0, 0),
+    "group.version": (0, 1),
     "share.version": (0, 0),
     "streams.version": (0, 0),
     "eosin.version": (0, 2),

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from consumer_group import AT_ONCE, NamedTopic, topic
+from kafka_replay import KafkaReplay
 
 from eosin.coordinator.groups.consumer.log.records import KIND_KEYS, encoded
 from eosin.coordinator.groups.consumer.log.replay import replayed
@@ -22,6 +23,7 @@ from eosin.coordinator.groups.consumer.rules.events import (
     Upgrade,
 )
 from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup, ConsumerMember
+from eosin.coordinator.groups.consumer.rules.records import end_records
 from eosin.coordinator.groups.log import records as group_records
 from eosin.coordinator.groups.log.records import GroupWritten, read
 from eosin.coordinator.groups.rules import checks
@@ -76,6 +78,7 @@ class MigratingGroup:
         self.now_ms = 1000
         self.log: dict[bytes, KeyValue] = {}
         """The last record of each key."""
+        self.kafka = KafkaReplay()
         self.kinds: list[str] = []
         """The kinds of records of the last decision of a consumer group; tombstones with a dagger."""
         self.timers: dict[ConsumerTimer, StartMemberTimer] = {}
@@ -127,9 +130,9 @@ class MigratingGroup:
 
     def _end_of_an_empty_consumer_group(self) -> None:
         if self.consumer is not None:
+            for record in encoded("g", end_records(self.consumer)):
+                self._write(record.key, record.value)
             self.consumer = None
-            for key in [each for each in self.log if each[:2] in KIND_KEYS]:
-                del self.log[key]
 
     def sync(
         self, member_id: str, generation_id: int, assignments: Mapping[str, bytes] | None = None, **fields: Any
@@ -293,12 +296,14 @@ class MigratingGroup:
     def _write(self, key: bytes | None, value: bytes | None) -> None:
         assert key is not None
         self.log[key] = KeyValue(self._offset, key, value)
+        self.kafka.apply(key, value)
         self._offset += 1
 
     # The log
 
     def stored_consumer(self) -> ConsumerGroup | None:
-        """The consumer group that the log tells of."""
+        """The consumer group that the log tells of, which Apache Kafka can read in this order, too."""
+        KafkaReplay(sorted(self.log.values()))
         found = replayed(each for key, each in self.log.items() if key[:2] in KIND_KEYS)
         assert not found.left_over
         return found.groups.get("g")

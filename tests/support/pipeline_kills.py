@@ -1,6 +1,6 @@
 """Kills of a query of `format("eosin")` at random steps of its protocol: `make proof-pipeline`.
 
-    python tests/support/pipeline_kills.py --kills 100 [--seed 7] [--only executor,broker]
+    python tests/support/pipeline_kills.py --kills 100 [--seed 7] [--only executor,broker] [--minutes 30]
 
 Each round has a topic to copy, and a query that is started again after each kill until it has ended by itself: then
 each row must be in the output once. Killed are, in turn, the driver alone, the driver with its Python workers, one of
@@ -41,6 +41,7 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default=",".join(VICTIMS), help="who is killed, with commas between")
+    parser.add_argument("--minutes", type=float, default=0, help="stop after the round at which this time is over")
     options = parser.parse_args()
     victims = options.only.split(",")
     if unknown := set(victims) - set(VICTIMS):
@@ -60,6 +61,8 @@ def main() -> int:
         round_number += 1
         took = time.monotonic() - began
         print(f"round {round_number}: {happened} kills ({victim}), {killed.total()} in all, {took:.0f} s", flush=True)
+        if options.minutes and took > options.minutes * 60:
+            break
     figures = {"kills": dict(killed), "rounds": round_number, "rows": rows, "lost": 0, "doubled": 0}
     print(json.dumps(figures))
     if FIGURES in os.environ:

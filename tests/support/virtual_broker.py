@@ -21,7 +21,11 @@ from eosin.node.running import RunningNode
 from eosin.settings.broker import BrokerConfig
 
 HOST: Final = "127.0.0.1"
+POWER_LOST: Final = "power"
+"""An end of the whole machine, beside those of `asked_broker`: only a `VirtualBroker` comes to it."""
 DISK_BYTES: Final = 1 << 40
+SECTOR_BYTES: Final = 512
+"""What a loss of power keeps or loses as a whole, where no simulation makes sectors smaller."""
 SMALL: Final[Mapping[str, str]] = {
     "transaction.state.log.num.partitions": "2",
     "offsets.topic.num.partitions": "2",
@@ -77,8 +81,8 @@ class VirtualBroker:
         machine = self._machine
         process = machine.process
         assert process is not None
-        if how == KILLED:
-            machine.crash()
+        if how in (KILLED, POWER_LOST):
+            machine.crash(power=how == POWER_LOST)
         else:
             stopped = self._loop.create_future()
             machine.stop(lambda: stopped.set_result(None))
@@ -95,6 +99,7 @@ class _MachineInWorld(Machine):
         self._loop = loop
         self.address = address
         self.disk.total = DISK_BYTES
+        self.disk.sector_bytes = SECTOR_BYTES
 
     def _new_process(self) -> Process:
         return self._loop.new_process(f"broker {self.address}, start {self.starts}")

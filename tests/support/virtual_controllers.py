@@ -15,7 +15,12 @@ from virtual_time import VirtualLoop
 
 from eosin.protocol.types import Message
 
-FEATURES: Final = {"metadata.version": 33, "eligible.leader.replicas.version": 1, "transaction.version": 2}
+FEATURES: Final = {
+    "metadata.version": 33,
+    "eligible.leader.replicas.version": 1,
+    "group.version": 1,
+    "transaction.version": 2,
+}
 
 
 class VirtualControllers:

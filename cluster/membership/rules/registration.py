@@ -4,13 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from eosin.model.features import (
-    EOSIN_VERSION,
-    METADATA_VERSION,
-    SERVES_READERS,
-    SUPPORTED_JOINED,
-    LevelRange,
-)
+from eosin.cluster.quorum.rules.feature_levels import ANY_CONTROLLERS, unsupported_levels
+from eosin.model.features import EOSIN_VERSION, SERVES_READERS, SUPPORTED_JOINED, LevelRange
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import Uuid
 from eosin.protocol.schemas.broker_registration import BrokerRegistrationRequest, Feature, Listener
@@ -75,10 +70,13 @@ def registration_request(identity: BrokerIdentity) -> BrokerRegistrationRequest:
     )
 
 
-def lasting_refusal(error: int, *, node_id: int, cluster_id: str, levels: Mapping[str, int]) -> str | None:
+def lasting_refusal(
+    error: int, *, node_id: int, cluster_id: str, levels: Mapping[str, int], controllers: str = ANY_CONTROLLERS
+) -> str | None:
     """Returns why a registration was refused for good, as one sentence; None for an error that may pass.
 
-    `levels` are the finalized features of the cluster as far as they are known.
+    `levels` are the finalized features of the cluster as far as they are known; `controllers` are the addresses at
+    which its tools reach them.
     """
     match error:
         case ErrorCode.INCONSISTENT_CLUSTER_ID:
@@ -87,7 +85,10 @@ def lasting_refusal(error: int, *, node_id: int, cluster_id: str, levels: Mappin
                 " controller.quorum.bootstrap.servers, or format another directory"
             )
         case ErrorCode.UNSUPPORTED_VERSION:
-            return unsupported_feature(levels)
+            return unsupported_levels(levels, SUPPORTED_JOINED, controllers=controllers) or (
+                "the cluster has finalized a feature at a level that Eosin does not support: see kafka-features.sh"
+                " describe"
+            )
         case ErrorCode.INVALID_REGISTRATION:
             return (
                 f"the controller refuses the registration of broker {node_id} as invalid: its log says why; the usual"
@@ -99,25 +100,3 @@ def lasting_refusal(error: int, *, node_id: int, cluster_id: str, levels: Mappin
             return f"the controller refuses to register broker {node_id}, because it is not part of a migration"
         case _:
             return None
-
-
-def unsupported_feature(levels: Mapping[str, int]) -> str:
-    """The feature of the cluster that this broker cannot work with, its level and our range."""
-    for name, level in sorted(levels.items()):
-        low, high = SUPPORTED_JOINED.get(name, (0, 0))
-        if level == 0 and low == 0:
-            continue
-        if not low <= level <= high:
-            allowed = f"only level {low}" if low == high else f"levels {low} to {high}"
-            return f"the cluster has {name} at level {level}, and Eosin supports {allowed}: {_remedy(name, level, low)}"
-    return "the cluster has finalized a feature at a level that Eosin does not support: see kafka-features.sh describe"
-
-
-def _remedy(name: str, level: int, low: int) -> str:
-    if level < low:
-        return "raise it with kafka-features.sh upgrade"
-    if name == METADATA_VERSION:
-        return "a later version of Eosin is needed"
-    return f"format the controllers with --feature {name}={SUPPORTED_JOINED.get(name, (0, 0))[1]}, or lower it with" + (
-        " kafka-features.sh downgrade"
-    )

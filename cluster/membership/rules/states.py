@@ -12,6 +12,7 @@ from typing import Final, assert_never
 
 from eosin.cluster.membership.rules.ports import BrokerState
 from eosin.cluster.membership.rules.registration import lasting_refusal
+from eosin.cluster.quorum.rules.feature_levels import ANY_CONTROLLERS
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import Uuid
 
@@ -35,6 +36,8 @@ class MembershipSettings:
     """The controllers' value, as far as this broker knows."""
     registration_timeout_ms: int
     shutdown_timeout_ms: int
+    controllers: str = ANY_CONTROLLERS
+    """The addresses at which Kafka's tools reach the controllers, for sentences."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -288,7 +291,11 @@ def _registered(member: MemberState, event: RegistrationAnswered, now_ms: int, l
     if event.error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION:
         return _duplicate(member, now_ms, limits)
     sentence = lasting_refusal(
-        event.error_code, node_id=limits.node_id, cluster_id=limits.cluster_id, levels=event.levels
+        event.error_code,
+        node_id=limits.node_id,
+        cluster_id=limits.cluster_id,
+        levels=event.levels,
+        controllers=limits.controllers,
     )
     if sentence is not None:
         return _lose(member, sentence)

@@ -106,7 +106,7 @@ class ConsumerGroups:
         self._topics = topics
         self._classic = classic
         self._held: dict[str, _HeldGroup] = {}
-        self._hashes = TopicHashes()
+        self._hashes = TopicHashes(topics.partition_racks)
         self._timers = MemberTimers(session_clock, self._fired)
         self._computations = TargetComputations(clock=clock, keep=self._target_computed)
         self._leaving: dict[str, _HeldGroup] = {}
@@ -142,6 +142,18 @@ class ConsumerGroups:
         """The group as far as it is durable; None if there is none."""
         held = self._held.get(group_id)
         return None if held is None or held.is_going else held.durable
+
+    def silent_ms(self, group_id: str, member_id: str) -> int | None:
+        """Time since a member was heard of, or since its group was loaded, by the session timeout that counts now; None
+        if there is no such member."""
+        group = self.current(group_id)
+        member = None if group is None else group.members.get(member_id)
+        left_ms = self._timers.left_ms(TimerKey(group_id, ConsumerTimerKind.SESSION, member_id))
+        if member is None or left_ms is None:
+            return None
+        classic = member.classic
+        timeout_ms = self.config_of(group_id).session_timeout_ms if classic is None else classic.session_timeout_ms
+        return max(0, round(timeout_ms - left_ms))
 
     def is_going(self, group_id: str) -> bool:
         """True while the group is being deleted."""
@@ -283,9 +295,9 @@ class ConsumerGroups:
 
         def settled(error: ErrorCode, base_offset: int) -> None:
             outcome.append(error)
+            self._settled(group_id, held, decided.group, error)
             if is_in_log and error is not ErrorCode.NONE:
                 self._is_lost(group_id, held)
-            self._settled(group_id, held, decided.group, error)
             written(error and of_consumer_group(error), base_offset)
 
         self.write(records, settled)
@@ -297,9 +309,12 @@ class ConsumerGroups:
         return held
 
     def _is_lost(self, group_id: str, held: _HeldGroup) -> None:
-        """Forget what the group has decided since it was durable: a look at its topics, parts of a target."""
+        """Forget what the group has decided since it was durable: a look at its topics, parts of a target, the end of
+        members' sessions."""
         held.seen_version = -1
         self._computations.cancel(group_id)
+        if not held.in_flight and self._held.get(group_id) is held:
+            self._start_timers([held.current])
 
     def _settled(self, group_id: str, held: _HeldGroup, group: ConsumerGroup, error: ErrorCode) -> None:
         held.in_flight -= 1

@@ -90,6 +90,11 @@ class MemberTimers:
             self._queue = [each for each in self._queue if self._counts(each)]
             heapify(self._queue)
 
+    def left_ms(self, key: TimerKey) -> float | None:
+        """Time until a timer runs out, below 0 if its turn has not come yet; None if it does not run."""
+        running = self._running.get(key)
+        return None if running is None else running.due_ms - self._clock.running_ms()
+
     def close(self) -> None:
         """Stop all timers."""
         if self._next is not None:

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from eosin.coordinator.groups.consumer.rules.events import ConsumerEvent
 from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup
-from eosin.coordinator.groups.consumer.rules.topics import SubscribedTopic
+from eosin.coordinator.groups.consumer.rules.topics import NO_RACKS, PartitionRacks, SubscribedTopic
 from eosin.coordinator.groups.rules.group import Group
 
 MayDescribe = Callable[[Sequence[str]], Sequence[bool]]
@@ -28,6 +28,9 @@ class ClusterTopics(Protocol):
     @property
     def metadata_version(self) -> int:
         """Another number whenever a topic has changed, and greater than before."""
+
+    def partition_racks(self, topic: str) -> PartitionRacks:
+        """The racks of a topic's partitions."""
 
 
 class ClassicSide(Protocol):
@@ -57,3 +60,7 @@ class NoTopics:
 
     topics: Mapping[str, SubscribedTopic] = {}
     metadata_version = 0
+
+    def partition_racks(self, topic: str) -> PartitionRacks:
+        """No topic has partitions."""
+        return NO_RACKS

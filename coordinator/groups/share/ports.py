@@ -7,8 +7,7 @@ from typing import Final, NamedTuple, Protocol
 from eosin.coordinator.groups.rules.config import ShareConfigOf
 from eosin.coordinator.groups.share.rules.events import ShareEvent
 from eosin.coordinator.groups.share.rules.group import ShareGroup
-from eosin.coordinator.share_state.ports import ShareStateStore
-from eosin.coordinator.share_state.state import SharePartition, ShareState, ShareStateSummary, StateBatch
+from eosin.coordinator.share_states import SharePartition, ShareState, ShareStateStore, ShareStateSummary, StateBatch
 from eosin.protocol.errors import ErrorCode
 
 _REFUSAL: Final = ErrorCode.COORDINATOR_NOT_AVAILABLE

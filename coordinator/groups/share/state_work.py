@@ -23,8 +23,7 @@ from eosin.coordinator.groups.share.rules.events import (
 )
 from eosin.coordinator.groups.share.rules.group import ShareGroup
 from eosin.coordinator.groups.share.share_groups import ShareGroups
-from eosin.coordinator.share_state.ports import ShareStateStore
-from eosin.coordinator.share_state.state import UNKNOWN_OFFSET, SharePartition
+from eosin.coordinator.share_states import UNKNOWN_OFFSET, SharePartition, ShareStateStore
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicIdPartition, Uuid
 from eosin.runtime.clock import Clock
@@ -66,25 +65,28 @@ class StateWork:
     def begin(self, group_id: str) -> PendingWrite | None:
         """Initialize the states that durably are to be; returns what ends with that, or None if there is nothing to
         begin now."""
-        group = self._groups.durable(group_id)
-        if group is None or not group.states.initializing:
+        group, current = self._groups.durable(group_id), self._groups.current(group_id)
+        if group is None or current is None or not group.states.initializing:
             return None
         due_ms, _ = self._waits.get(group_id, (0, 0))
         if self._clock.elapsed_ms() < due_ms:
             return None
-        running = self._initializing.setdefault(group_id, {})
+        running = self._initializing.get(group_id, {})
         busy = self._groups.busy(group_id)
+        # What is not on its way any more, in a decision that is not durable yet, has its state, or is to have none.
+        still = current.states.initializing
         wanted = frozenset(
             TopicIdPartition(topic_id, each)
             for topic_id, topic in group.states.initializing.items()
-            if topic_id not in busy
-            for each in topic.partitions
+            if topic_id not in busy and topic_id in still
+            for each in topic.partitions & still[topic_id].partitions
         ).difference(*running.values())
         if not wanted:
             return None
         ended = PendingWrite()
         task = asyncio.get_running_loop().create_task(self._initialize(group_id, wanted, group.epoch))
         running[task] = wanted
+        self._initializing[group_id] = running
 
         def done(_: "asyncio.Task[None]") -> None:
             del running[task]

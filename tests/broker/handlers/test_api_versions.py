@@ -80,7 +80,7 @@ KAFKA_4_4_0: Final = {
 # fmt: on
 """What Apache Kafka 4.4.0 announces on one node: the lowest and the highest version of each key."""
 
-ABSENT: Final = {38, 39, 40, 41, 64, 80, 81, 83, 84, 85, 86, 87, 94}
+ABSENT: Final = {38, 39, 40, 41, 64, 80, 81, 94}
 LOWER: Final = {ApiKey.ADD_PARTITIONS_TO_TXN: 3}
 """What docs/semantics.md says of them: not served, and not up to Kafka's highest version."""
 

@@ -27,7 +27,7 @@ from eosin.broker.handlers import (
     share_group_heartbeat,
     update_features,
 )
-from eosin.coordinator.share_state.state import SharePartition
+from eosin.coordinator.share_states import SharePartition
 from eosin.model.features import SHARE_VERSION
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.schemas import alter_share_group_offsets as alter

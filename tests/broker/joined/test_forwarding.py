@@ -68,6 +68,11 @@ from eosin.protocol.schemas.remove_raft_voter import RemoveRaftVoterRequest
 from eosin.protocol.schemas.renew_delegation_token import RenewDelegationTokenRequest
 from eosin.protocol.schemas.unregister_broker import UnregisterBrokerRequest
 from eosin.protocol.schemas.unregister_controller import UnregisterControllerRequest
+from eosin.protocol.schemas.update_features import (
+    FeatureUpdateKey,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
 from eosin.protocol.types import Message
 from eosin.protocol.wire.codec import EncodedBody, decode_body, decode_request_header, encode_request
 from eosin.protocol.wire.headers import SIZE_BYTES
@@ -144,6 +149,10 @@ async def test_a_client_hears_of_its_change_when_this_broker_shows_it() -> None:
             responses=(incremental.AlterConfigsResourceResponse(0, None, TOPIC, "new"),)
         ),
         DeleteTopicsResponse(responses=(DeletableTopicResult("new", topic_id("new")),)),
+        incremental.IncrementalAlterConfigsResponse(
+            responses=(incremental.AlterConfigsResourceResponse(0, None, GROUP, "g"),)
+        ),
+        UpdateFeaturesResponse(),
     )
     changes: tuple[tuple[ApiKey, int, Message, tuple[Message, ...]], ...] = (
         (ApiKey.CREATE_TOPICS, 7, CREATE, topic("new", partition("new"))),
@@ -164,6 +173,18 @@ async def test_a_client_hears_of_its_change_when_this_broker_shows_it() -> None:
             6,
             DeleteTopicsRequest(topics=(DeleteTopicState(None, topic_id("new")),)),
             (records.RemoveTopicRecord(topic_id("new")),),
+        ),
+        (
+            ApiKey.INCREMENTAL_ALTER_CONFIGS,
+            1,
+            configs(GROUP, "g", "consumer.session.timeout.ms", "50000"),
+            (records.ConfigRecord(GROUP, "g", "consumer.session.timeout.ms", "50000"),),
+        ),
+        (
+            ApiKey.UPDATE_FEATURES,
+            2,
+            UpdateFeaturesRequest(feature_updates=(FeatureUpdateKey("group.version", 1, upgrade_type=1),)),
+            (records.FeatureLevelRecord("group.version", 1),),
         ),
     )
     for key, version, request, batch in changes:

@@ -8,15 +8,15 @@ import pytest
 from coordinator_fakes import FakeBroker, Producer
 from scripted_controller import ScriptedCluster
 
-from eosin.broker.joined.version_follower import TransactionVersionFollower
+from eosin.broker.joined.version_follower import GroupVersionFollower, TransactionVersionFollower
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import iter_records
 from eosin.protocol.schemas.records import metadata as records
 
 
-def level(of: int) -> records.FeatureLevelRecord:
-    return records.FeatureLevelRecord("transaction.version", of)
+def level(of: int, name: str = "transaction.version") -> records.FeatureLevelRecord:
+    return records.FeatureLevelRecord(name, of)
 
 
 def test_the_coordinator_is_told_the_level_at_first_and_of_each_change(caplog: pytest.LogCaptureFixture) -> None:
@@ -61,3 +61,28 @@ async def test_records_and_forced_ends_are_of_the_present_level() -> None:
     assert await fenced_at(1) == (1, 1)
     assert (await fenced_at(0))[0] == 0
     assert await fenced_at(2) == (1, 2)
+
+
+def test_a_change_of_group_version_is_told_with_the_groups_that_it_ends(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    world = ScriptedCluster()
+    held: list[str] = []
+    groups: Any = SimpleNamespace(consumer_groups_with_members=lambda most: held[:most])
+    world.cluster.subscribe(GroupVersionFollower(groups, world.cluster))
+    assert world.cluster.features.level("group.version") == 0
+    world.publish(level(1, "group.version"))
+    assert world.cluster.features.level("group.version") == 1
+    epoch = world.cluster.features.epoch
+    world.publish(level(0, "group.version"))
+    assert world.cluster.features.epoch > epoch, "clients keep what has the highest epoch"
+    world.publish(level(1, "group.version"))
+    held += ["a", "b", "c", "d"]
+    world.publish(level(2), level(0, "group.version"))
+    assert [each.getMessage() for each in caplog.records] == [
+        "the cluster's group.version is 1 now, and was 0",
+        "the cluster's group.version is 0 now, and was 1",
+        "the cluster's group.version is 1 now, and was 0",
+        "the cluster's group.version is 0 now, and was 1",
+        "consumer groups with members are served no more, as a, b, c: their members need group.protocol=classic, and"
+        " leave when their sessions end",
+    ]

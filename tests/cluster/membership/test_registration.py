@@ -27,12 +27,14 @@ DEFAULTS_OF_4_4 = {
     "kraft.version": 1,
     "transaction.version": 2,
     "eligible.leader.replicas.version": 1,
-    "group.version": 0,
+    "group.version": 1,
 }
 
 
 def sentence(error: ErrorCode, levels: dict[str, int] | None = None) -> str | None:
-    return lasting_refusal(error, node_id=3, cluster_id=IDENTITY.cluster_id, levels=levels or {})
+    return lasting_refusal(
+        error, node_id=3, cluster_id=IDENTITY.cluster_id, levels=levels or {}, controllers="one:9093"
+    )
 
 
 def test_a_broker_registers_all_that_the_quorum_has_to_know() -> None:
@@ -49,7 +51,8 @@ def test_every_feature_is_named_with_its_range() -> None:
     assert features["metadata.version"] == Feature("metadata.version", 25, 33)
     assert features["transaction.version"] == Feature("transaction.version", 0, 2)
     assert features["eosin.version"] == Feature("eosin.version", 0, 2)
-    for name in ("group.version", "share.version", "streams.version"):
+    assert features["group.version"] == Feature("group.version", 0, 1)
+    for name in ("share.version", "streams.version"):
         assert features[name] == Feature(name, 0, 0)
     assert set(features) == set(SUPPORTED_JOINED)
 
@@ -66,29 +69,38 @@ def test_only_a_cordoned_directory_is_told_as_one() -> None:
     ("levels", "told"),
     [
         (
-            {"group.version": 1},
-            "the cluster has group.version at level 1, and Eosin supports only level 0: format the controllers with"
-            " --feature group.version=0, or lower it with kafka-features.sh downgrade",
+            {"share.version": 2, "streams.version": 1},
+            "the cluster has share.version at level 2 (Eosin supports 0) and streams.version at level 1 (Eosin supports"
+            " 0): lower them with kafka-features.sh --bootstrap-controller one:9093 downgrade --feature share.version=0"
+            " --feature streams.version=0, or format the controllers of a new cluster with these options",
+        ),
+        (
+            {"group.version": 2},
+            "the cluster has group.version at level 2 (Eosin supports 0 to 1): lower it with"
+            " kafka-features.sh --bootstrap-controller one:9093 downgrade --feature group.version=1, or format the"
+            " controllers of a new cluster with this option",
         ),
         (
             {"queue.version": 2},
-            "the cluster has queue.version at level 2, and Eosin supports only level 0: format the controllers with"
-            " --feature queue.version=0, or lower it with kafka-features.sh downgrade",
+            "the cluster has queue.version at level 2 (Eosin supports 0): lower it with"
+            " kafka-features.sh --bootstrap-controller one:9093 downgrade --feature queue.version=0, or format the"
+            " controllers of a new cluster with this option",
         ),
         (
             {"metadata.version": 24},
-            "the cluster has metadata.version at level 24, and Eosin supports levels 25 to 33: raise it with"
-            " kafka-features.sh upgrade",
+            "the cluster has metadata.version at level 24 (Eosin supports 25 to 33): raise it with"
+            " kafka-features.sh --bootstrap-controller one:9093 upgrade --feature metadata.version=25",
         ),
         (
             {"metadata.version": 34},
-            "the cluster has metadata.version at level 34, and Eosin supports levels 25 to 33: a later version of Eosin"
+            "the cluster has metadata.version at level 34 (Eosin supports 25 to 33): a later version of Eosin"
             " is needed",
         ),
         (
             {"transaction.version": 3},
-            "the cluster has transaction.version at level 3, and Eosin supports levels 0 to 2: format the controllers"
-            " with --feature transaction.version=2, or lower it with kafka-features.sh downgrade",
+            "the cluster has transaction.version at level 3 (Eosin supports 0 to 2): lower it with"
+            " kafka-features.sh --bootstrap-controller one:9093 downgrade --feature transaction.version=2, or format"
+            " the controllers of a new cluster with this option",
         ),
         (
             {},

@@ -57,6 +57,10 @@ class Place:
         (self.controller / bootstrap.FILE_NAME).write_bytes(snapshot_of(LEVELS))
         self.vote(1000)
 
+    def levels(self, *levels: FeatureLevelRecord) -> None:
+        """Begin with these levels of features, too."""
+        (self.controller / bootstrap.FILE_NAME).write_bytes(snapshot_of((*LEVELS, *levels)))
+
     def vote(self, *voters: int) -> None:
         named = quorum.VotersRecord(tuple(quorum.QuorumVoter(voter) for voter in voters))
         (self.log / bootstrap.FIRST_CHECKPOINT).write_bytes(snapshot_of((), controls=[named]))
@@ -231,20 +235,34 @@ async def test_consumer_groups_without_members_go_on_and_the_command_says_how(
     (place.data / "__consumer_offsets-7").mkdir()  # made, and never written to
     place.append("__consumer_offsets-0", *_records_of(_group(leaves=True)))
     assert place.adopt() == 0
-    assert (
-        "a cluster serves no group.protocol=consumer yet: its consumers need group.protocol=classic,"
-        " consumer groups that go on: 1\n"
-    ) in capsys.readouterr().out
+    assert capsys.readouterr().out.endswith(
+        "consumer groups that go on: 1\nthe cluster begins with group.version 0: its consumers need"
+        " group.protocol=classic, until eosin features upgrade group.version\n"
+    )
 
 
-async def test_a_directory_at_level_1_of_group_version_is_adopted_with_a_word_about_consumers(
+async def test_consumer_groups_go_on_with_their_members_where_the_cluster_serves_them(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await place.run_alone()
+    place.levels(FeatureLevelRecord("group.version", 1))
+    _members(place)
+    file = place.data / "__consumer_offsets-0" / f"{0:020}.log"
+    before = file.read_bytes()
+    assert place.adopt() == 0
+    assert capsys.readouterr().out.endswith("\nconsumer groups that go on: 1\n")
+    assert file.read_bytes() == before, "members are in the log, and the cluster has the log"
+    assert FeatureLevelRecord("group.version", 1) in place.records
+
+
+async def test_a_directory_at_level_1_of_group_version_is_adopted_with_a_word_where_the_cluster_is_at_0(
     place: Place, capsys: pytest.CaptureFixture[str]
 ) -> None:
     await place.run_alone()
     level = alone.FeatureLevel("group.version", 1)
     place.append("__eosin_metadata-0", _start(level))
     assert place.adopt() == 0
-    assert capsys.readouterr().out.endswith("its consumers need group.protocol=classic\n")
+    assert capsys.readouterr().out.endswith("until eosin features upgrade group.version\n")
 
 
 def _group(*, leaves: bool) -> RuledGroup:
@@ -282,9 +300,8 @@ def _unknown_level(place: Place) -> None:
     place.append("__eosin_metadata-0", _start(alone.FeatureLevel("share.version", 1)))
 
 
-def _group_version(place: Place) -> None:
-    levels = (*LEVELS, FeatureLevelRecord("group.version", 1))
-    (place.controller / bootstrap.FILE_NAME).write_bytes(snapshot_of(levels))
+def _share_version(place: Place) -> None:
+    place.levels(FeatureLevelRecord("share.version", 1))
 
 
 def _foreign_controller(place: Place) -> None:
@@ -357,10 +374,10 @@ def _damaged(place: Place) -> None:
         (_unclean, "its last stop was not clean: start its broker once more, and stop it with SIGTERM"),
         (_damaged, "__eosin_metadata-0 is damaged: wrong checksum"),
         (_emptied, "__eosin_metadata-0 has no record of a start"),
-        (_members, "consumer groups have members, as g, and a cluster serves no group.protocol=consumer: start its"),
+        (_members, "begins with group.version 0: format it with --feature group.version=1, or start its broker once"),
         (_torn_offsets, "__consumer_offsets-0 is damaged: "),
         (_unknown_level, "it is at level 1 of share.version, which no quorum can be told of"),
-        (_group_version, "begins with group.version 1, and brokers of Eosin join at 0 to 0: format it anew as docs/"),
+        (_share_version, "begins with share.version 1, and brokers of Eosin join at 0 to 0: format it anew as docs/"),
     ],
 )
 async def test_a_directory_that_cannot_be_adopted_is_refused_in_one_sentence_and_left_alone(

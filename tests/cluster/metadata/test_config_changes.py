@@ -13,6 +13,7 @@ from eosin.cluster.metadata.config_changes import (
     tolerant_overrides,
     topic_defaults,
 )
+from eosin.cluster.metadata.internal_topics import fixed_configs
 from eosin.model.cluster import ConfigChange, ConfigOperation, Outcome
 from eosin.protocol.errors import ErrorCode
 from eosin.settings.broker import BrokerConfig
@@ -92,14 +93,25 @@ def test_a_null_value_and_a_double_name_and_an_unknown_operation_are_invalid_req
     ],
 )
 def test_a_topic_config_that_makes_no_sense_is_invalid(configs: dict[str, str]) -> None:
-    assert code(check_topic_configs(configs, defaults=DEFAULTS, internal=False)) == ErrorCode.INVALID_CONFIG
+    assert code(check_topic_configs(configs, defaults=DEFAULTS)) == ErrorCode.INVALID_CONFIG
 
 
 def test_an_internal_topic_stays_compacted() -> None:
-    assert code(check_topic_configs({}, defaults=DEFAULTS, internal=True)) == ErrorCode.INVALID_CONFIG
+    fixed = fixed_configs("__transaction_state")
+    assert code(check_topic_configs({}, defaults=DEFAULTS, fixed=fixed)) == ErrorCode.INVALID_CONFIG
     both = {"cleanup.policy": "compact,delete"}
-    assert code(check_topic_configs(both, defaults=DEFAULTS, internal=True)) == ErrorCode.INVALID_CONFIG
-    assert check_topic_configs({"cleanup.policy": "compact"}, defaults=DEFAULTS, internal=True) is None
+    assert code(check_topic_configs(both, defaults=DEFAULTS, fixed=fixed)) == ErrorCode.INVALID_CONFIG
+    assert check_topic_configs({"cleanup.policy": "compact"}, defaults=DEFAULTS, fixed=fixed) is None
+
+
+@pytest.mark.parametrize(
+    "change", [{"cleanup.policy": "compact"}, {"retention.ms": "1000"}, {"retention.bytes": "1"}, {}]
+)
+def test_nothing_deletes_from_the_topic_of_share_groups_but_its_coordinator(change: dict[str, str]) -> None:
+    fixed = dict(fixed_configs("__share_group_state"))
+    assert check_topic_configs(fixed, defaults=DEFAULTS, fixed=fixed) is None
+    changed = fixed | change if change else {}
+    assert code(check_topic_configs(changed, defaults=DEFAULTS, fixed=fixed)) == ErrorCode.INVALID_CONFIG
 
 
 def test_only_the_defaults_of_topics_change_without_a_restart() -> None:

@@ -298,6 +298,29 @@ async def test_internal_topics_are_protected() -> None:
         assert (await cluster.alter_topic_configs(name, retention("9"))).error == ErrorCode.NONE
 
 
+async def test_the_topic_of_share_groups_comes_when_it_is_wanted_and_for_nobody_else() -> None:
+    name = "__share_group_state"
+    logs = FakeLogManager()
+    cluster, seen = await started(logs)
+    assert (await cluster.create_topic(name)).error == ErrorCode.INVALID_TOPIC_EXCEPTION
+    metadata_log(logs).held = True
+    for _ in range(3):
+        cluster.want_internal_topic(name)
+    await settled()
+    assert name not in cluster.topics
+    metadata_log(logs).release()
+    metadata_log(logs).held = False
+    await settled()
+    assert seen.events == [("created", name, index) for index in range(50)]
+    assert (cluster.topics[name].partitions, cluster.topics[name].internal) == (50, True)
+    cluster.want_internal_topic(name)
+    outcome = await cluster.create_automatically(name, "/::1")
+    assert outcome.error == ErrorCode.TOPIC_ALREADY_EXISTS
+    change = [ConfigChange("retention.ms", "1000")]
+    assert (await cluster.alter_topic_configs(name, change)).error == ErrorCode.INVALID_CONFIG
+    assert (await cluster.delete_topic(name)).error == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
 # When a change shows
 
 
@@ -488,3 +511,12 @@ async def test_a_broker_setting_that_is_read_at_start_does_not_change() -> None:
     assert outcome.error == ErrorCode.INVALID_REQUEST
     assert outcome.message is not None
     assert "restart" in outcome.message
+
+
+async def test_a_topic_has_its_rack_wherever_this_broker_has_one() -> None:
+    """As it will have in the cluster that takes this directory over (consumer-groups.md 12.4)."""
+    for rack, racks in ((None, ()), ("hall-1", (("hall-1",), ("hall-1",)))):
+        cluster, _ = await started(FakeLogManager(), BrokerConfig(broker_rack=rack))
+        await cluster.create_topic("orders", partitions=2)
+        assert cluster.partition_racks("orders") == racks
+        assert cluster.partition_racks("gone") == ()

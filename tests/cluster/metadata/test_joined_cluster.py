@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace as with_fields
 from scripted_controller import HERE, ScriptedCluster, broker, partition, topic, topic_id
 
 from eosin.broker.config.entries import broker_entries
@@ -23,7 +24,12 @@ from eosin.model.cluster import (
 )
 from eosin.model.credentials import SECRET_SETTING
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
+from eosin.protocol.names import (
+    CONSUMER_OFFSETS_TOPIC,
+    SHARE_GROUP_STATE_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+    TopicPartition,
+)
 from eosin.protocol.schemas import create_topics
 from eosin.protocol.schemas.allocate_producer_ids import AllocateProducerIdsResponse
 from eosin.protocol.schemas.create_partitions import CreatePartitionsResponse, CreatePartitionsTopicResult
@@ -318,6 +324,29 @@ async def test_an_internal_topic_is_created_as_the_settings_say_when_it_is_first
     assert world.cluster.topics[TRANSACTION_STATE_TOPIC].internal
 
 
+async def test_the_topic_of_share_groups_is_created_without_compaction_and_retention() -> None:
+    world = with_orders(
+        share_coordinator_state_topic_num_partitions=4,
+        share_coordinator_state_topic_replication_factor=3,
+        share_coordinator_state_topic_min_isr=2,
+    )
+    world.controller.responses.append(lambda _: created(SHARE_GROUP_STATE_TOPIC, world))
+    await world.cluster.create_internal(SHARE_GROUP_STATE_TOPIC)
+    (request,) = world.controller.requests
+    assert isinstance(request, CreateTopicsRequest)
+    (asked,) = request.topics
+    assert (asked.num_partitions, asked.replication_factor) == (4, 3)
+    assert {each.name: each.value for each in asked.configs} == {
+        "cleanup.policy": "delete",
+        "compression.type": "producer",
+        "min.insync.replicas": "2",
+        "retention.bytes": "-1",
+        "retention.ms": "-1",
+        "segment.bytes": "104857600",
+        "unclean.leader.election.enable": "false",
+    }
+
+
 async def test_an_internal_topic_that_cannot_be_created_names_the_setting_in_the_log(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -426,3 +455,16 @@ async def test_a_broker_that_may_keep_no_secret_has_one_of_its_own_and_says_so(
     assert (await world.cluster.keep_secret(b"its own")).error is ErrorCode.NONE
     assert world.cluster.credentials.secret == b"its own"
     assert "CLUSTER_AUTHORIZATION_FAILED), so this broker's are its own until it stops" in caplog.text
+
+
+async def test_the_racks_of_partitions_are_those_of_their_replicas_registered_brokers() -> None:
+    """What Apache Kafka's hash of topics has of them (consumer-groups.md 12.4)."""
+    world = with_orders()
+    assert world.cluster.partition_racks("orders") == (), "no broker has a rack"
+    racks = {HERE: "r2", 3: "r1"}
+    world.publish(*(with_fields(broker(node, epoch=9, fenced=True), rack=rack) for node, rack in racks.items()))
+    world.publish(*(partition("orders", index, replicas=(HERE, 2, 3)[:count]) for index, count in ((1, 3), (2, 1))))
+    assert world.cluster.partition_racks("orders") == (("r2",), ("r1", "r2"), ("r2",))
+    assert world.cluster.partition_racks("gone") == ()
+    world.publish(records.UnregisterBrokerRecord(3, 9))
+    assert world.cluster.partition_racks("orders") == (("r2",), ("r2",), ("r2",))

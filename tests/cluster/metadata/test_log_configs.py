@@ -4,7 +4,7 @@ import pytest
 
 from eosin.cluster.metadata.log_configs import LogConfigs
 from eosin.model.cluster import Topic
-from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, ZERO_UUID
+from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, SHARE_GROUP_STATE_TOPIC, ZERO_UUID
 from eosin.settings.broker import BrokerConfig
 
 
@@ -23,3 +23,12 @@ def test_an_internal_topic_is_compacted_whatever_a_controller_let_pass(
     assert known.of(CONSUMER_OFFSETS_TOPIC).retention_ms == 1
     assert known.of("orders").cleanup_policy == set(policy.split(","))
     assert "the cleanup.policy of an internal topic is always compact" in caplog.text
+
+
+@pytest.mark.parametrize("configs", [{}, {"cleanup.policy": "compact"}, {"retention.ms": "1000"}])
+def test_nothing_but_its_coordinator_takes_records_from_the_topic_of_share_groups(configs: dict[str, str]) -> None:
+    topics = {
+        SHARE_GROUP_STATE_TOPIC: Topic(SHARE_GROUP_STATE_TOPIC, ZERO_UUID, 1, configs, internal=True),
+    }
+    found = LogConfigs(BrokerConfig(), topics).of(SHARE_GROUP_STATE_TOPIC)
+    assert (found.cleanup_policy, found.retention_ms, found.retention_bytes) == ({"delete"}, -1, -1)

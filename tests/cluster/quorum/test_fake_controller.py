@@ -45,7 +45,12 @@ class Cluster:
     def __init__(self, *, elr: int = 1) -> None:
         ids = itertools.count(100)
         self.log = QuorumLog()
-        features = {"metadata.version": 33, "eligible.leader.replicas.version": elr, "transaction.version": 2}
+        features = {
+            "metadata.version": 33,
+            "eligible.leader.replicas.version": elr,
+            "group.version": 1,
+            "transaction.version": 2,
+        }
         self.controller = FakeController(
             self.log, features, new_id=lambda: next(ids).to_bytes(16, "big"), session_timeout_ms=SESSION_MS
         )

@@ -310,7 +310,7 @@ async def test_a_feature_beyond_this_broker_is_told_with_its_level_and_range() -
     async with following(log, supported={"metadata.version": (25, 30)}) as made:
         await made.follower.caught_up()
         log.append(FeatureLevelRecord("group.version", 1))
-        with pytest.raises(QuorumUnreadable, match=r"group\.version at level 1, and this broker supports 0 to 0"):
+        with pytest.raises(QuorumUnreadable, match=r"group\.version at level 1 \(Eosin supports 0\): lower it with"):
             await made.task
 
 

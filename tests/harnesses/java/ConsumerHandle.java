@@ -8,6 +8,7 @@ import java.util.Deque;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
+import java.util.function.Predicate;
 import java.util.stream.Collectors;
 import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
@@ -24,6 +25,7 @@ final class ConsumerHandle implements Harness.Handle, ConsumerRebalanceListener 
     final KafkaConsumer<byte[], byte[]> consumer;
     final String group;
     private final Deque<ConsumerRecord<byte[], byte[]>> polled = new ArrayDeque<>();
+    private final List<ConsumerRecord<byte[], byte[]>> taken = new ArrayList<>();
     private ConsumerGroupMetadata remembered;
 
     ConsumerHandle(JsonObject args) {
@@ -70,6 +72,9 @@ final class ConsumerHandle implements Harness.Handle, ConsumerRebalanceListener 
                 return consumer.assignment().stream()
                         .map(each -> new Object[] {each.topic(), each.partition()})
                         .collect(Collectors.toList());
+            case "seek":
+                seek(Args.offsets(args));
+                return null;
             case "commit":
                 consumer.commitSync(Args.offsets(args));
                 return null;
@@ -91,7 +96,10 @@ final class ConsumerHandle implements Harness.Handle, ConsumerRebalanceListener 
 
     @Override
     public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
-        polled.removeIf(each -> partitions.contains(new TopicPartition(each.topic(), each.partition())));
+        Predicate<ConsumerRecord<byte[], byte[]>> isGone =
+                each -> partitions.contains(new TopicPartition(each.topic(), each.partition()));
+        polled.removeIf(isGone);
+        taken.removeIf(isGone);
     }
 
     /** What a producer adds offsets with: the metadata as they are, or as they were when they were to be remembered. */
@@ -114,16 +122,21 @@ final class ConsumerHandle implements Harness.Handle, ConsumerRebalanceListener 
         starts.forEach((partition, start) -> consumer.seek(partition, start.offset()));
     }
 
+    private void seek(Map<TopicPartition, OffsetAndMetadata> places) {
+        polled.removeIf(each -> places.containsKey(new TopicPartition(each.topic(), each.partition())));
+        places.forEach((partition, place) -> consumer.seek(partition, place.offset()));
+    }
+
     private List<Object[]> read(int count, long timeoutMs) {
-        List<Object[]> found = new ArrayList<>();
+        taken.clear(); // a read may take several polls, and each may revoke partitions of the ones before
         long end = System.nanoTime() + timeoutMs * 1_000_000;
         while (true) {
-            while (found.size() < count && !polled.isEmpty()) {
-                found.add(told(polled.poll()));
+            while (taken.size() < count && !polled.isEmpty()) {
+                taken.add(polled.poll());
             }
             long leftMs = (end - System.nanoTime()) / 1_000_000;
-            if (found.size() == count || leftMs <= 0) {
-                return found;
+            if (taken.size() == count || leftMs <= 0) {
+                return taken.stream().map(ConsumerHandle::told).collect(Collectors.toList());
             }
             consumer.poll(Duration.ofMillis(Math.min(leftMs, LONGEST_POLL_MS))).forEach(polled::add);
         }

@@ -80,6 +80,12 @@ class AioConsumer:
             ),
         )
         self.raw.subscribe(["input"], listener=self._idle)
+        self._done: dict[int, int] = {}
+
+    def has_done(self, offsets: Offsets) -> None:
+        """Pass over what is below these offsets, which a transaction has committed. If it joins again while the markers
+        are on their way, the client, which asks for no stable offsets, begins at the ones before (KIP-447)."""
+        self._done |= offsets
 
     def poll(self, most: int, seconds: float) -> list[Got]:
         """Records that came."""
@@ -96,6 +102,7 @@ class AioConsumer:
             Got(each.partition, each.offset, each.timestamp, each.key, each.value)
             for records in found.values()
             for each in records
+            if each.offset >= self._done.get(each.partition, 0)
         ]
 
     def commit(self, offsets: Offsets) -> None:
@@ -131,6 +138,7 @@ class AioProducer:
             **FAST,
         }
         self._sent: list[Any] = []
+        self._offsets: tuple[AioConsumer, Offsets] | None = None
         self.raw: Any = None
         if transactional_id is None:
             self.init()
@@ -144,6 +152,7 @@ class AioProducer:
     def begin(self) -> None:
         """Begin a transaction."""
         self._sent = []
+        self._offsets = None
         self._started()
         called(self._call_s, self.raw.begin_transaction())
 
@@ -160,12 +169,16 @@ class AioProducer:
         """Send offsets, by the name of the group, which is all that the client can."""
         wanted = {TopicPartition("input", each): OffsetAndMetadata(at, "") for each, at in offsets.items()}
         called(self._call_s, self.raw.send_offsets_to_transaction(wanted, GROUP))
+        self._offsets = (consumer, offsets)
 
     def commit(self) -> None:
         """Commit what was written: it would commit the rest of a transaction whose batch has failed."""
         self._started()
         self.flush()
         called(self._call_s, self.raw.commit_transaction())
+        if self._offsets is not None:
+            consumer, offsets = self._offsets
+            consumer.has_done(offsets)
 
     def flush(self) -> None:
         """Wait for what was written."""

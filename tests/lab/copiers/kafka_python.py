@@ -21,6 +21,9 @@ FAST = {
 }
 
 JOIN_S = 10.0
+REQUEST_MS = 10_000
+"""Longer than an incident holds an answer or pauses the process: a producer that waits longer is finished for good, and
+the next one aborts what it had not committed."""
 
 
 def called(seconds: float, call: Callable[[], Any]) -> Any:
@@ -92,7 +95,7 @@ class KafkaPythonProducer:
         self.raw = kafka.KafkaProducer(
             bootstrap_servers=bootstrap,
             max_block_ms=int(call_s * 1000),
-            request_timeout_ms=2000,
+            request_timeout_ms=REQUEST_MS,
             **idempotence,
             **FAST,
         )

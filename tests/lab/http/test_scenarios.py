@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import pytest
 from waiting import until
 
+from eosin.lab.history.occurrences import START
 from eosin.lab.http.hosts import Lab
 from eosin.lab.scenarios.catalogue import SCENARIOS
 
@@ -60,6 +61,25 @@ async def test_an_application_that_is_not_there_is_stuck_and_one_run_follows_the
     assert (status, result["verdict"], result["kinds"]) == (200, "FAIL", ["stuck"])
     status, skipped = await control("POST", "/scenarios/last-epoch/run", {})
     assert (status, skipped["verdict"]) == (200, "SKIPPED")
+    status, skipped = await control("POST", "/scenarios/zombie-after-pause/run", {"timeout_ms": 1000})
+    assert (status, skipped["verdict"]) == (200, "SKIPPED")
+    assert "somebody else has started" in skipped["evidence"]
+
+
+async def test_a_run_begins_with_its_topics_before_any_client_can_have_them_made(control: Control, lab: Lab) -> None:
+    await control("POST", "/topics", {"name": "input"})
+    await control("POST", "/topics/orders/records", {"values": ["a"]})
+    await control("POST", "/scenarios/reference/run", {"feed": 2, "partitions": 3, "timeout_ms": 100})
+    assert lab.blocking.topic("input").partitions == 3
+    begun, *_ = lab.blocking.history.events()
+    assert begun.what == START, "nothing that a client does in this life is before it or forgotten"
+
+
+async def test_a_topic_that_cannot_be_is_refused_and_the_broker_stays_as_it_was(control: Control) -> None:
+    await control("POST", "/topics/orders/records", {"values": ["a"]})
+    status, answer = await control("POST", "/scenarios/reference/run", {"input": "no/slash"})
+    assert (status, answer["error"]["message"]) == (400, "no topic can have the name 'no/slash'")
+    assert len((await control("GET", "/topics/orders/records"))[1]) == 1
 
 
 @pytest.fixture

@@ -1,5 +1,7 @@
 """The catalogue of incidents: its documentation, and the ways to choose from it."""
 
+import inspect
+import re
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,12 @@ def test_every_scenario_has_its_origin_steps_what_is_healthy_and_a_cure() -> Non
         assert tuple(each.parts) == PARTS, each.name
         assert each.summary.endswith("."), each.name
         assert each.tags, each.name
+
+
+def test_the_scenarios_that_need_the_process_of_an_application_say_so() -> None:
+    steps = re.compile(r"\bapp\.(start_another|stop_first|stop_another|restart|pause)\(")
+    for each in SCENARIOS:
+        assert each.needs_its_process == bool(steps.search(inspect.getsource(each.stage))), each.name
 
 
 def test_scenarios_are_chosen_by_name_pattern_and_tag() -> None:
@@ -48,7 +56,8 @@ def test_a_scenario_is_printed_with_all_that_is_known_about_it(capsys: pytest.Ca
 def test_functions_of_a_file_are_scenarios(tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
     file.write_text(
-        "import os\n\ndef my_incident(eosin, app, seed):\n    'It rains.'\n    app.feed()\n\ndef _helper():\n    pass\n"
+        "from eosin.testing import Expectation, NotExercised\n\n"
+        "def my_incident(eosin, app, seed):\n    'It rains.'\n    app.feed()\n\ndef _helper():\n    pass\n"
     )
     (mine,) = scenarios_in(file)
     assert (mine.name, mine.summary) == ("my-incident", "It rains.")

@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
+from msgspec.structs import replace
 from observed_broker import ORDERS_0, ObservedBroker, observed_broker
 from waiting import HANG_S
 from wire_group import RawMember
@@ -200,6 +201,27 @@ async def test_a_member_of_a_consumer_group_is_removed_and_its_topic_shows_the_g
     told = (await http.get("explain/groups/consumers")).json()
     assert told["facts"]["state"] == "Empty"
     assert "removed by an operator in the console" in str(told["explained"]["timeline"])
+
+
+async def test_members_of_consumer_groups_are_seen_with_their_last_sign_of_life(
+    broker: ObservedBroker, http: httpx.AsyncClient
+) -> None:
+    await broker.server.cluster.finalize_levels({GROUP_VERSION: 1})
+    wire = await broker.wire("reader-1")
+    beat = ConsumerGroupHeartbeatRequest(group_id="consumers", member_id="m")
+    joining = replace(beat, rebalance_timeout_ms=60_000, subscribed_topic_names=("orders",), topic_partitions=())
+    epoch = (await wire.ask(joining, 1)).member_epoch
+
+    async def seen() -> Any:
+        told = (await http.get("explain/groups/consumers")).json()
+        return told["now_ms"], told["facts"]["seen_members"][0]["heard_ms"]
+
+    await broker.server.clock.sleep(60)
+    now_ms, silent_since_ms = await seen()
+    assert now_ms - silent_since_ms >= 50
+    assert (await wire.ask(replace(beat, member_epoch=epoch), 1)).error_code == ErrorCode.NONE
+    _, heard_ms = await seen()
+    assert heard_ms - silent_since_ms >= 50
 
 
 async def test_members_are_seen_with_their_last_sign_of_life(broker: ObservedBroker, http: httpx.AsyncClient) -> None:

@@ -17,11 +17,13 @@ from eosin.coordinator.groups.consumer.rules.events import (
     MembersLeft,
     MemberTimerFired,
     RegexesResolved,
+    Upgrade,
 )
 from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup, ResolvedRegex
 from eosin.coordinator.groups.consumer.rules.topics import SubscribedTopic
 from eosin.coordinator.groups.rules.config import ConsumerGroupConfig
-from eosin.coordinator.groups.rules.events import Join, LeavingMember
+from eosin.coordinator.groups.rules.events import BecameClassic, Join, LeavingMember
+from eosin.coordinator.groups.rules.group import Group, GroupState, Member
 from eosin.model.cluster import Topic
 from eosin.model.features import GROUP_VERSION
 from eosin.observe.explain.event_words import in_words
@@ -104,6 +106,35 @@ def test_a_partition_changes_hands_from_the_join_that_wants_it_to_the_last_membe
     ]
     found = explain_group(GroupFacts("g", NOW_MS, "Stable", history=group.history, epoch=3, assignment_epoch=3))
     assert "it rebalanced last at 22:13:20.000 (epoch 3) because b at 10.0.0.7 joined." in found.sentence
+
+
+def test_a_classic_group_that_becomes_a_consumer_group_says_so_before_its_rebalance() -> None:
+    group = Recorded()
+    member = Member("c", None, "c", "/10.0.0.7", 10_000, 60_000, (("range", metadata("orders")),))
+    classic = Group(
+        "g",
+        state=GroupState.STABLE,
+        generation_id=7,
+        protocol_type="consumer",
+        protocol_name="range",
+        leader_id="c",
+        members={"c": member},
+    )
+    joining = ConsumerHeartbeat("a", 0, rebalance_timeout_ms=60_000, topics=("orders",), owned=frozenset())
+    group.happen(Upgrade(classic, joining))
+    assert group.kinds()[:3] == ["upgraded", "joined", "rebalance"]
+    assert in_words(group.history.events)[0].words == "it becomes a consumer group, with 1 member at epoch 7"
+
+
+def test_a_consumer_group_that_becomes_a_classic_group_says_so() -> None:
+    recorder = GroupRecorder(ManualClock())
+    classic = Group("g", state=GroupState.STABLE, generation_id=9, members={})
+    recorder.decided(classic, classic, BecameClassic(rebalances=False), NOW_MS)
+    history = recorder.history("g")
+    assert history is not None
+    assert [each.words for each in in_words(history.events)] == [
+        "it becomes a classic group, with 0 members at generation 9"
+    ]
 
 
 def rebalance(member_id: str) -> MemberTimerFired:

@@ -13,7 +13,10 @@ from observed_broker import ORDERS_0, ObservedBroker, observed_broker
 from wire_producer import idempotent
 
 from eosin.cli.explain import main
+from eosin.model.features import GROUP_VERSION
 from eosin.observe.explain import stored_facts
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.schemas.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 pytestmark = pytest.mark.process
 
@@ -99,6 +102,30 @@ def test_a_stopped_group_says_what_it_has_committed_and_what_waits(tmp_path: Pat
         "group readers: Empty, 0 members, lag 5; its offsets for orders-0 wait for an open transaction"
         " (UNSTABLE_OFFSET_COMMIT until it ends)."
     )
+
+
+def test_a_stopped_consumer_group_has_its_members_and_its_epochs(tmp_path: Path, capsys: Capture) -> None:
+    async def scene(broker: ObservedBroker) -> None:
+        await broker.server.cluster.finalize_levels({GROUP_VERSION: 1})
+        joining = ConsumerGroupHeartbeatRequest(
+            group_id="readers",
+            member_id="m",
+            rebalance_timeout_ms=60_000,
+            subscribed_topic_names=("orders",),
+            topic_partitions=(),
+        )
+        assert (await (await broker.wire("reader-1")).ask(joining, 1)).error_code == ErrorCode.NONE
+        await (await idempotent(await broker.wire())).append(ORDERS_0, 9)
+        producer = await broker.producer("copier")
+        await producer.commit_offsets("readers", ORDERS_0, 4)
+        await producer.commit()
+        await producer.completed()
+
+    path = stopped(tmp_path, scene)
+    assert told(capsys, "readers", "--data-dir", path).startswith("group readers: Stable, 1 member, lag 5")
+    capsys.readouterr()
+    assert main(["readers", "--data-dir", path, "--json"]) == 0
+    assert (json.loads(capsys.readouterr().out)["facts"]["epoch"]) == 2
 
 
 def test_a_stopped_producer_id_says_which_partitions_know_it(tmp_path: Path, capsys: Capture) -> None:

@@ -6,7 +6,7 @@ Each is a context manager; within it every broker of this process has the bug.
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
-from simulation.planted import coordinator_bugs, durability_bugs, journal_bugs, storage_bugs
+from simulation.planted import coordinator_bugs, durability_bugs, group_bugs, journal_bugs, storage_bugs
 
 Bug = Callable[[], AbstractContextManager[None]]
 
@@ -51,6 +51,9 @@ BUGS: dict[str, Bug] = {
         coordinator_bugs.replaced_member_may_commit,
         coordinator_bugs.open_transaction_expires,
         coordinator_bugs.commit_taken_for_abort,
+        group_bugs.member_epoch_not_checked,
+        group_bugs.older_epochs_commit_anything,
+        group_bugs.partition_given_while_another_has_it,
     )
 }
 """Every bug by its name."""
@@ -59,5 +62,8 @@ ONLY: dict[str, str] = {
     "generation_not_checked": "more members",
     "replaced_member_may_commit": "static members",
     "open_transaction_expires": "forgotten ids",
+    "member_epoch_not_checked": "consumer members",
+    "older_epochs_commit_anything": "consumer members",
+    "partition_given_while_another_has_it": "consumer members",
 }
 """The profile of the runs of a bug that other runs show seldom."""

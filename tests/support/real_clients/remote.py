@@ -106,6 +106,10 @@ class RemoteConsumer(_Remote):
         since 4.0, and franz-go."""
         self._call("subscribe_pattern", pattern=pattern)
 
+    def seek(self, places: Offsets) -> None:
+        """`seek` {offsets}: go on from there with partitions that are assigned. Java alone."""
+        self._call("seek", offsets=_offsets(places))
+
     def remember_metadata(self) -> None:
         """`remember_metadata` {}: whatever adds offsets of this consumer to a transaction from now on names its member
         epoch as it is now. Java alone."""

@@ -12,7 +12,7 @@ from typing import Final, NoReturn
 from msgspec.structs import replace
 
 from eosin.coordinator.groups.consumer.rules import downgrade
-from eosin.coordinator.groups.consumer.rules.decision import MAX_EPOCH, ConsumerDecision
+from eosin.coordinator.groups.consumer.rules.decision import MAX_GROUP_EPOCH, ConsumerDecision
 from eosin.coordinator.groups.consumer.rules.embedded_protocol import (
     Subscription,
     assignment_bytes,
@@ -118,7 +118,7 @@ def _accepted(decision: ConsumerDecision, request: Join, holder: ConsumerMember 
         _refuse_join(request, ErrorCode.UNKNOWN_MEMBER_ID)
     if len(subscription.topics) > config.eosin_subscription_max_topics:
         _refuse_join(request, ErrorCode.INVALID_REQUEST)
-    if group.epoch >= MAX_EPOCH:
+    if group.epoch >= MAX_GROUP_EPOCH:
         _refuse_join(request, ErrorCode.UNKNOWN_SERVER_ERROR)
     return subscription
 
@@ -200,7 +200,7 @@ def heartbeat(decision: ConsumerDecision, request: ClassicHeartbeat, *, topics_c
     if isinstance(member, ErrorCode):
         raise RefusedClassicRequest(HeartbeatResult(member))
     assert member.classic is not None
-    if topics_changed and decision.group.epoch < MAX_EPOCH:
+    if topics_changed and decision.group.epoch < MAX_GROUP_EPOCH:
         begin_epoch(decision, member, member, topics_changed=True)
     if decision.group.epoch > decision.group.assignment_epoch and downgrade.is_due(decision):
         downgrade.convert(decision)

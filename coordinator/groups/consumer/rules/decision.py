@@ -26,7 +26,7 @@ from eosin.coordinator.groups.consumer.rules.topics import HashOf, Topics, metad
 from eosin.coordinator.groups.rules.config import ConsumerGroupConfig
 from eosin.coordinator.groups.rules.group import Group
 
-MAX_EPOCH = 2_147_483_647
+MAX_GROUP_EPOCH = 2_147_483_647
 
 
 class ConsumerDecision:

@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from eosin.coordinator.groups.consumer.assignors.assignment import Partitions
-from eosin.coordinator.groups.consumer.rules.decision import MAX_EPOCH, ConsumerDecision
+from eosin.coordinator.groups.consumer.rules.decision import MAX_GROUP_EPOCH, ConsumerDecision
 from eosin.coordinator.groups.consumer.rules.events import ConsumerHeartbeat, ConsumerTimerKind, HeartbeatResult
 from eosin.coordinator.groups.consumer.rules.group import (
     JOIN_EPOCH,
@@ -60,6 +60,7 @@ def heartbeat(decision: ConsumerDecision, request: ConsumerHeartbeat, *, topics_
         # In the following the client may have missed an answer. (Apache Kafka tells it nothing.)
         or request.member_epoch != after.epoch
         or (request.owned is not None and not request.owned <= after.assigned.keys())
+        or _may_have_missed_a_step(after, request)
     )
     return HeartbeatResult(
         ErrorCode.NONE,
@@ -68,6 +69,13 @@ def heartbeat(decision: ConsumerDecision, request: ConsumerHeartbeat, *, topics_
         heartbeat_interval_ms=decision.config.heartbeat_interval_ms,
         assignment=frozenset(after.assigned) if tells else None,
     )
+
+
+def _may_have_missed_a_step(member: ConsumerMember, request: ConsumerHeartbeat) -> bool:
+    """True if the member's last step kept its epoch, by which its client would have noticed, and may have come of a
+    request that was late, so that its answer went nowhere. (Apache Kafka does not tell it again: partitions to revoke
+    stay until the rebalance timeout, and partitions that it got are read by nobody until the next rebalance.)"""
+    return member.previous_epoch == member.epoch and request.owned != frozenset(member.assigned)
 
 
 def _has_place(group: ConsumerGroup, request: ConsumerHeartbeat) -> bool:
@@ -186,7 +194,7 @@ def begin_epoch(
         names = decision.group.subscribed_names()
         changed = decision.hash_of(names) != decision.group.metadata_hash
     if changed:
-        if decision.group.epoch >= MAX_EPOCH:
+        if decision.group.epoch >= MAX_GROUP_EPOCH:
             raise RefusedHeartbeat(ErrorCode.UNKNOWN_SERVER_ERROR, "The group has used up its epochs: delete it.")
         decision.bump()
     elif not decision.group.is_stored:

@@ -60,3 +60,15 @@ def end_records(group: ConsumerGroup) -> list[GroupRecord]:
         records.append(GroupRecord(Kind.PARTITION_METADATA))
     records.append(GroupRecord(Kind.GROUP))
     return records
+
+
+def all_records(group: ConsumerGroup) -> list[GroupRecord]:
+    """Everything that is known of a group, in the same order."""
+    members = group.members.values()
+    records = [GroupRecord(Kind.MEMBER, each.member_id, each) for each in members]
+    records += [GroupRecord(Kind.REGEX, regex, found) for regex, found in group.regexes.items()]
+    records.append(GroupRecord(Kind.GROUP, value=GroupEpoch(group.epoch, group.metadata_hash)))
+    records += [GroupRecord(Kind.TARGET, member_id, target) for member_id, target in group.targets.items()]
+    target_epoch = TargetEpoch(group.assignment_epoch, group.assignment_timestamp_ms)
+    records.append(GroupRecord(Kind.TARGET_EPOCH, value=target_epoch))
+    return records + [GroupRecord(Kind.CURRENT, each.member_id, each) for each in members]

@@ -75,6 +75,21 @@ async def test_a_group_is_what_is_durable_when_its_log_fails() -> None:
     assert list(group.members) == ["m"]
 
 
+async def test_a_member_whose_leave_was_lost_with_its_log_is_expelled_when_its_session_ends() -> None:
+    broker = await Broker().started()
+    await heartbeat(broker)
+    broker.log.held = True
+    leaving = heartbeat(broker, epoch=-1)
+    await turns()
+    await broker.log.fail()
+    assert (await leaving).error is ErrorCode.NOT_COORDINATOR
+    broker.log.failed = broker.log.held = False
+    broker.clock.advance(45_000)
+    group = broker.groups.describe_consumer("g")
+    assert isinstance(group, ConsumerGroup)
+    assert not group.members
+
+
 async def test_an_empty_classic_group_is_there_again_if_its_name_could_not_be_taken() -> None:
     broker = await Broker().started()
     await broker.groups.offsets.commit("g", [OffsetToCommit(P0, 1)], committer=Committer(), api_version=9)

@@ -14,6 +14,7 @@ from manual_clock import ManualClock, PausingClock
 from waiting import until
 
 from eosin.coordinator.groups.consumer.assignors.assignment import Steps
+from eosin.coordinator.groups.consumer.ports import NoTopics
 from eosin.coordinator.groups.consumer.rules import targets
 from eosin.coordinator.groups.consumer.rules.events import ConsumerHeartbeat, HeartbeatResult
 from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup, ConsumerGroupState
@@ -30,7 +31,7 @@ MANY: Final = MOST_AT_ONCE + 10
 """Members whose target is computed beside the decisions."""
 
 
-class Topics:
+class Topics(NoTopics):
     """A cluster with one topic (`ClusterTopics`)."""
 
     metadata_version = 1

@@ -1,10 +1,18 @@
-"""Hashes of topics are made once for each set of names and each version of the metadata (consumer-groups.md 12.4)."""
+"""Hashes of topics are Apache Kafka's, and are made once for each set of names and each version of the metadata
+(consumer-groups.md 12.4)."""
 
 from collections.abc import Iterator, Mapping
 
+import pytest
 from consumer_group import NamedTopic, topic
 
-from eosin.coordinator.groups.consumer.rules.topics import MOST_REMEMBERED, TopicHashes, metadata_hash
+from eosin.coordinator.groups.consumer.rules.topics import (
+    MOST_REMEMBERED,
+    PartitionRacks,
+    TopicHashes,
+    metadata_hash,
+    topic_hash,
+)
 
 NAMES = frozenset({"orders", "audit"})
 
@@ -40,3 +48,31 @@ def test_hashes_of_many_groups_take_bounded_memory_and_stay_right() -> None:
         hashes.of(frozenset({"orders", str(number)}), topics, 1)
     assert len(hashes._known) <= MOST_REMEMBERED
     assert hashes.of(NAMES, topics, 1) == metadata_hash(NAMES, topics)
+
+
+ORDERS = NamedTopic(bytes.fromhex("01020304050607081112131415161718"), 3)
+AUDIT = NamedTopic(bytes.fromhex("fffffffffffffffe0000000000000007"), 100)
+RACKS: dict[str, PartitionRacks] = {
+    "orders": (("hall-2", "r1"), ("gr\u00f6\u00dfe", "r1"), ("hall-2",)),
+    "audit": (("r1",),) * 100,
+}
+
+
+@pytest.mark.parametrize(
+    ("racks", "orders", "audit", "both"),
+    [
+        ({}, -3967608492204731963, 4518793742412596500, 6500328818164043181),
+        (RACKS, -5099949922341583719, 8852180382018908198, -5661858142083582531),
+    ],
+    ids=["no racks", "racks"],
+)
+def test_the_hash_is_the_one_that_apache_kafka_writes(
+    racks: dict[str, PartitionRacks], orders: int, audit: int, both: int
+) -> None:
+    """Made by `computeTopicHash` and `computeGroupHash` of 4.4.0, of an image with these topics and three brokers."""
+    topics = {"orders": ORDERS, "audit": AUDIT}
+    assert topic_hash("orders", *ORDERS, racks.get("orders", ())) == orders
+    assert topic_hash("audit", *AUDIT, racks.get("audit", ())) == audit
+    found = metadata_hash(["orders", "gone", "audit"], topics, lambda name: racks.get(name, ()))
+    assert found == both
+    assert metadata_hash(["gone"], topics) == 0

@@ -17,7 +17,7 @@ from eosin.coordinator.groups.share.ports import ShareSurroundings
 from eosin.coordinator.groups.share.rules.events import ShareHeartbeat
 from eosin.coordinator.groups.share.rules.group import ShareGroup
 from eosin.coordinator.groups.share_requests import MOST_WAITED_MS
-from eosin.coordinator.share_state.state import SharePartition
+from eosin.coordinator.share_states import SharePartition
 from eosin.protocol.errors import ErrorCode
 
 NONE = ErrorCode.NONE
@@ -340,3 +340,24 @@ async def test_no_state_begins_while_an_administrator_changes_those_of_its_topic
     assert after.error is NONE
     assert done == (1 if kind == "alter" else 2)
     assert len(broker.group().members["x"].assigned) == 2
+
+
+async def test_a_state_is_not_begun_again_while_it_is_not_durable_that_it_is_there() -> None:
+    broker = await started()
+    broker.store.hold()
+    joining = broker.heartbeat()
+    await turns()
+    broker.log.held = True
+    other = broker.heartbeat("x")  # its records come before the news of the states
+    await turns()
+    end = broker.log.log_end_offset
+    broker.store.release()
+    await turns()
+    assert broker.log.log_end_offset > end
+    await broker.log.release(end)
+    await turns()
+    assert len(broker.store.calls) == 2
+    broker.log.held = False
+    await broker.log.release()
+    assert [(await each).error for each in (joining, other)] == [NONE, NONE]
+    assert len(broker.store.calls) == 2

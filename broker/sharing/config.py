@@ -1,0 +1,26 @@
+"""The settings of share groups that have a form of their own (share.auto.offset.reset, share.isolation.level)."""
+
+import re
+from typing import Final
+
+from eosin.coordinator.groups.rules.config import READ_UNCOMMITTED, ShareGroupConfig
+from eosin.protocol.names import IsolationLevel
+
+EARLIEST: Final = "earliest"
+BY_DURATION: Final = "by_duration:"
+_ISO_8601: Final = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d{1,9})?)S)?)?", re.IGNORECASE)
+
+
+def isolation_of(config: ShareGroupConfig) -> IsolationLevel:
+    """The isolation level of a group, whatever its members say."""
+    is_uncommitted = config.isolation_level == READ_UNCOMMITTED
+    return IsolationLevel.READ_UNCOMMITTED if is_uncommitted else IsolationLevel.READ_COMMITTED
+
+
+def duration_ms(text: str) -> int | None:
+    """Milliseconds of a duration of ISO 8601 in days, hours, minutes and seconds; None for any other text."""
+    found = _ISO_8601.fullmatch(text)
+    if found is None or not any(found.groups()):
+        return None
+    days, hours, minutes, seconds = (float(each or 0) for each in found.groups())
+    return int(1000 * (seconds + 60 * (minutes + 60 * (hours + 24 * days))))

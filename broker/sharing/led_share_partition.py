@@ -1,0 +1,504 @@
+"""`LedSharePartition`: one partition as one share group reads it, at its leader (KIP-932; share-partitions.md 2, 3).
+
+`ShareWindow` decides; this class loads and writes its state, and keeps the time of its locks. Always true:
+- One write is under way at a time; what comes meanwhile goes with the next one. An acknowledgement is answered after
+  its write.
+- Locks are measured in the time for which this process runs, and one that ran out ends after the sockets were read: a
+  broker that was paused holds that against no consumer (`Clock.start_deadline`). There is one timer for all of them.
+- Nobody else reads for it between `begin_fetch` and `end_fetch`.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from eosin.broker.sharing.config import BY_DURATION, EARLIEST, duration_ms, isolation_of
+from eosin.broker.sharing.rules.fetched import ReadBatch
+from eosin.broker.sharing.rules.window import (
+    Acknowledgement,
+    AcquiredRange,
+    AcquireLimits,
+    ShareWindow,
+    Transition,
+    done_after,
+)
+from eosin.coordinator.groups.rules.config import ShareGroupConfig
+from eosin.coordinator.share_states import UNKNOWN_OFFSET, SharePartition, ShareState, StateBatch
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import TopicPartition
+from eosin.protocol.records.batch import CorruptRecords
+from eosin.runtime.clock import Clock, Timer
+
+if TYPE_CHECKING:
+    from eosin.broker.sharing.counts import ShareCounts
+    from eosin.coordinator.share_states import ShareStateStore
+    from eosin.storage.log.partition_log import PartitionLog
+
+_LOG: Final = logging.getLogger(__name__)
+
+RETRY_MS: Final = 100
+LONGEST_RETRY_MS: Final = 5000
+"""A state that could not be read is read again after so long: each time twice as long, up to this."""
+START_WRITE_MS: Final = 5000
+"""A start that has moved, and that no write has told of for so long, is written by itself: others look at it."""
+FIRST_READ_BYTES: Final = 65_536
+"""Of a partition of which nobody knows yet how large its records are."""
+_TIMER_TOLERANCE_MS: Final = 1.0
+
+_LOST: Final = {
+    ErrorCode.FENCED_LEADER_EPOCH: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.FENCED_STATE_EPOCH: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.GROUP_ID_NOT_FOUND: ErrorCode.GROUP_ID_NOT_FOUND,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.INVALID_REQUEST: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+}
+"""Errors of the share coordinator after which this share partition is none any more, as clients are told them
+(share-partitions.md 3.5). INVALID_REQUEST: nobody has initialized it."""
+_PASSING: Final = frozenset(
+    {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR}
+)
+
+
+class LedSharePartition:
+    """One share partition. Made when a member first fetches from it; `load` follows."""
+
+    __slots__ = (
+        "_clock",
+        "_config_of",
+        "_counts",
+        "_is_wanted",
+        "_lost",
+        "_record_bytes",
+        "_start_write",
+        "_states",
+        "_store",
+        "_timer",
+        "_transitions",
+        "_waiting",
+        "_writing",
+        "error",
+        "is_fetching",
+        "is_retired",
+        "key",
+        "leader_epoch",
+        "log",
+        "moved_ms",
+        "name",
+        "state_epoch",
+        "window",
+        "written_start",
+    )
+
+    def __init__(
+        self,
+        key: SharePartition,
+        name: TopicPartition,
+        log: "PartitionLog",
+        *,
+        store: "ShareStateStore",
+        config_of: Callable[[], ShareGroupConfig],
+        clock: Clock,
+        counts: "ShareCounts",
+        lost: Callable[["LedSharePartition"], None],
+    ) -> None:
+        """`lost` is called when it can be one no longer."""
+        self.key = key
+        self.name = name
+        self.log = log
+        self.leader_epoch = log.leader_epoch
+        self.window: ShareWindow | None = None
+        """None until it is loaded."""
+        self.state_epoch = 0
+        self.error = ErrorCode.NONE
+        """The reason why it is one no longer."""
+        self.is_fetching = False
+        self._is_wanted = False
+        self.is_retired = False
+        """True if another one may take its place."""
+        self.written_start = UNKNOWN_OFFSET
+        """The start as it is stored."""
+        self.moved_ms = clock.elapsed_ms()
+        """Since then its start has not moved, or nothing was under way."""
+        self._store = store
+        self._config_of = config_of
+        self._clock = clock
+        self._counts = counts
+        self._lost = lost
+        self._timer: Timer | None = None
+        self._start_write: Timer | None = None
+        self._record_bytes = 0.0
+        self._transitions: list[tuple[Transition, asyncio.Future[ErrorCode]]] = []
+        self._states: list[StateBatch] = []
+        self._writing: asyncio.Task[None] | None = None
+        self._waiting: dict[Callable[[], None], None] = {}
+
+    # Load -----------------------------------------------------------------------------------------------------------
+
+    async def load(self, predecessor: "LedSharePartition | None") -> None:
+        """Read its state, again and again until that works or it is lost. What `predecessor` still writes comes
+        first: it was acknowledged, though nobody may have heard so."""
+        if predecessor is not None:
+            await predecessor.settled()
+        delay_ms = RETRY_MS
+        while not self.error and not await self._loaded():
+            await self._clock.sleep(delay_ms)
+            delay_ms = min(2 * delay_ms, LONGEST_RETRY_MS)
+        self.wake()
+
+    async def _loaded(self) -> bool:
+        """True if that is settled, one way or the other."""
+        state = await self._store.read(self.key, leader_epoch=self.leader_epoch)
+        if self.error:
+            return True
+        if not isinstance(state, ShareState):
+            return self._refused(state, "read")
+        start = state.start_offset
+        if start == UNKNOWN_OFFSET and state.batches:
+            start = state.batches[0].first
+        elif start == UNKNOWN_OFFSET:
+            try:
+                start = await self._first_offset()
+            except (OSError, CorruptRecords) as error:
+                _LOG.error("share group %r: %s cannot be searched: %s", self.key.group_id, self.name, error)
+                return False
+            # Written before anything is delivered: another leader would else begin elsewhere, and skip records.
+            error_code = await self._store.write(
+                self.key,
+                (),
+                state_epoch=state.state_epoch,
+                leader_epoch=self.leader_epoch,
+                start_offset=start,
+                delivery_complete_count=0,
+            )
+            if self.error:
+                return True
+            if error_code:
+                return self._refused(error_code, "write")
+        reached = state.batches[-1].last + 1 if state.batches else start
+        try:
+            if max(start, reached) > self.log.log_end_offset:
+                return await self._adopt_cut(state, start)
+            self._adopt(state, start)
+        except ValueError as error:
+            _LOG.error("share group %r: %s cannot be served: %s", self.key.group_id, self.name, error)
+            self.lose(ErrorCode.UNKNOWN_SERVER_ERROR)
+        return True
+
+    async def _adopt_cut(self, state: ShareState, start: int) -> bool:
+        """The log was cut behind the group's back (an election that was not clean). What is stored of the lost offsets
+        would count for the records that come in their place, so the state begins anew."""
+        log_end = self.log.log_end_offset
+        kept = ShareWindow.loaded(start, state.batches, log_end=log_end)
+        batches = [each._replace(last=min(each.last, log_end - 1)) for each in state.batches if each.first < log_end]
+        start = min(start, log_end)
+        error = await self._store.initialize(self.key, state_epoch=state.state_epoch, start_offset=start)
+        if not error and batches:
+            error = await self._store.write(
+                self.key,
+                batches,
+                state_epoch=state.state_epoch,
+                leader_epoch=self.leader_epoch,
+                start_offset=start,
+                delivery_complete_count=kept.done,
+            )
+        if self.error:
+            return True
+        if error:
+            return self._refused(error, "write")
+        self._counts.log_cuts += 1
+        _LOG.warning(
+            "share group %r was behind offset %d of %s, where the log ends now: it goes on there",
+            self.key.group_id,
+            log_end,
+            self.name,
+        )
+        self._adopt(ShareState(state.state_epoch, start, tuple(batches)), start)
+        return True
+
+    def _adopt(self, state: ShareState, start: int) -> None:
+        """Go on with a state. Raises ValueError for one that makes no sense."""
+        self.state_epoch, self.written_start = state.state_epoch, start
+        self.window = ShareWindow.loaded(start, state.batches, log_end=self.log.log_end_offset)
+        self.follow_log_start()
+
+    async def _first_offset(self) -> int:
+        """The offset at which the group begins (share.auto.offset.reset)."""
+        config, log = self._config_of(), self.log
+        if config.auto_offset_reset == EARLIEST:
+            return log.log_start_offset
+        if config.auto_offset_reset.startswith(BY_DURATION):
+            back_ms = duration_ms(config.auto_offset_reset.removeprefix(BY_DURATION)) or 0
+            found = await log.offset_for_timestamp(self._clock.now_ms() - back_ms, isolation=isolation_of(config))
+            if found is not None:
+                return found.offset
+        return log.high_watermark
+
+    def _refused(self, error: ErrorCode, what: str) -> bool:
+        """The share coordinator refuses. Returns whether it always will."""
+        if error in _LOST:
+            self.lose(_LOST[error])
+            return True
+        if error not in _PASSING:
+            _LOG.warning("share group %r: cannot %s the state of %s: %s", self.key.group_id, what, self.name, error)
+        return False
+
+    def lose(self, error: ErrorCode) -> None:
+        """It is none any more: `error` says why. Whoever waits for it is woken."""
+        if self.error:
+            return
+        self.error = error
+        self._lost(self)
+        self.wake()
+
+    def retire(self) -> None:
+        """It is used no more: its locks end with it, and what is to be written still is."""
+        self.is_retired = True
+        if self._start_write is not None:
+            self._start_write.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    async def settled(self) -> None:
+        """Wait until nothing is being written."""
+        while self._writing is not None:
+            await asyncio.wait([self._writing])
+
+    @property
+    def is_writing(self) -> bool:
+        """True while a write is under way."""
+        return self._writing is not None
+
+    # Waits ----------------------------------------------------------------------------------------------------------
+
+    def wait(self, wake: Callable[[], None]) -> None:
+        """Call `wake`, again and again until `stop_waiting`, when something changes: what may be acquired, or whether
+        anything may."""
+        self._waiting[wake] = None
+
+    def stop_waiting(self, wake: Callable[[], None]) -> None:
+        """Harmless for one that does not wait."""
+        self._waiting.pop(wake, None)
+
+    def wake(self) -> None:
+        """Have all who wait look again."""
+        for wake in list(self._waiting):  # the one that has waited the longest comes first
+            wake()
+
+    # Fetches --------------------------------------------------------------------------------------------------------
+
+    def begin_fetch(self) -> int | None:
+        """The offset to fetch from, if that is for the caller to do now: `end_fetch` must follow."""
+        if self.is_fetching:
+            self._is_wanted = True
+            return None
+        if self.is_retired or self.window is None:
+            return None
+        self.follow_log_start()
+        offset = self.window.next_offset(self._config_of().partition_max_record_locks)
+        self.is_fetching = offset is not None
+        return offset
+
+    def end_fetch(self) -> None:
+        """Let others fetch; those who wanted to meanwhile look again."""
+        self.is_fetching = False
+        if self._is_wanted:
+            self._is_wanted = False
+            self.wake()
+
+    @property
+    def progress(self) -> tuple[int, int, int] | None:
+        """A value that changes when something is acquired or found to be done."""
+        window = self.window
+        return None if window is None else (window.start, window.end, window.available)
+
+    def read_bytes(self, records: int) -> int:
+        """Bytes to read for so many records, by what the last read has shown."""
+        return FIRST_READ_BYTES if not self._record_bytes else int(1.25 * records * self._record_bytes) + 4096
+
+    def acquire(
+        self, member: str, fetched: Sequence[ReadBatch], size: int, *, offset: int, max_records: int,
+        batch_size: int, is_exact: bool,
+    ) -> list[AcquiredRange]:  # fmt: skip
+        """Hand out to a member what a read from `offset`, of `size` bytes, has brought."""
+        window, config = self.window, self._config_of()
+        if self.is_retired or window is None or not fetched or offset > window.end:
+            return []
+        self._record_bytes = size / max(1, fetched[-1].end - fetched[0].first)
+        due_ms = self._clock.running_ms() + config.record_lock_duration_ms
+        start, was_empty = window.start, window.start == window.end
+        given_up = window.archived_at_limit
+        ranges, has_archived = window.acquire(
+            member,
+            fetched,
+            offset=offset,
+            limits=AcquireLimits(
+                max_records=max_records,
+                batch_size=max(1, batch_size),
+                is_exact=is_exact,
+                max_in_flight=config.partition_max_record_locks,
+                delivery_limit=config.delivery_count_limit,
+            ),
+            due_ms=due_ms,
+        )
+        self._counts.acquired(ranges)
+        self._counts.archived_at_limit += window.archived_at_limit - given_up
+        if was_empty or window.start != start:
+            self.moved_ms = self._clock.elapsed_ms()
+        if ranges:
+            self._start_timer(config.record_lock_duration_ms)
+        elif has_archived and not window.acquired and window.start != self.written_start:
+            self._write()  # no acknowledgement follows that would tell that the group has come so far
+        return ranges
+
+    def follow_log_start(self) -> bool:
+        """Records that the log has deleted are done. Returns whether there were any."""
+        if self.window is None or not self.window.move_start(self.log.log_start_offset):
+            return False
+        self.moved_ms = self._clock.elapsed_ms()
+        return True
+
+    # Acknowledgements -----------------------------------------------------------------------------------------------
+
+    def acknowledge(
+        self, member: str, acknowledgements: Sequence[Acknowledgement]
+    ) -> "asyncio.Future[ErrorCode] | ErrorCode":
+        """Acknowledge for a member, all or nothing; a future where that is to be written."""
+        if self.is_retired:
+            return self.error or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if self.window is None:
+            return ErrorCode.INVALID_RECORD_STATE  # nothing was delivered
+        config = self._config_of()
+        transition = self.window.acknowledge(
+            member,
+            acknowledgements,
+            delivery_limit=config.delivery_count_limit,
+            due_ms=self._clock.running_ms() + config.record_lock_duration_ms,
+            may_renew=config.renew_acknowledge_enable,
+        )
+        if isinstance(transition, ErrorCode):
+            return transition
+        if not transition.batches:
+            return ErrorCode.NONE
+        future = asyncio.get_running_loop().create_future()
+        self._transitions.append((transition, future))
+        self._write()
+        return future
+
+    def release(self, member: str) -> None:
+        """A member is gone: what it has goes to others at once."""
+        if self.window is not None and not self.is_retired:
+            self._end_locks(self.window.release(member, delivery_limit=self._config_of().delivery_count_limit))
+
+    def _end_locks(self, batches: list[StateBatch]) -> None:
+        if batches:
+            self._states += batches
+            self._write()
+            self.wake()
+
+    def _start_timer(self, delay_ms: float) -> None:
+        if self._timer is None and not self.is_retired:
+            self._timer = self._clock.start_deadline(delay_ms, self._locks_end)
+
+    def _locks_end(self) -> None:
+        self._timer = None
+        window = self.window
+        assert window is not None, "locks are those of a window"
+        now_ms = self._clock.running_ms() + _TIMER_TOLERANCE_MS
+        given_up = window.archived_at_limit
+        batches = window.expire(now_ms, delivery_limit=self._config_of().delivery_count_limit)
+        self._counts.lock_timeouts += sum(each.last - each.first + 1 for each in batches)
+        self._counts.archived_at_limit += window.archived_at_limit - given_up
+        self._end_locks(batches)
+        due_ms = window.next_due_ms()
+        if due_ms is not None:
+            self._start_timer(due_ms - now_ms)
+
+    # Writes ---------------------------------------------------------------------------------------------------------
+
+    def _write(self) -> None:
+        if self._writing is None:
+            self._writing = asyncio.get_running_loop().create_task(self._write_all())
+
+    async def _write_all(self) -> None:
+        try:
+            is_first = True
+            while is_first or self._transitions or self._states:
+                is_first = False
+                await self._write_once()
+        finally:
+            self._writing = None
+
+    async def _write_once(self) -> None:
+        """Write what has gathered."""
+        window = self.window
+        assert window is not None
+        transitions, self._transitions = self._transitions, []
+        batches, self._states = self._states, []
+        for transition, _ in transitions:
+            batches += transition.batches
+        start = window.start
+        error = ErrorCode.UNKNOWN_SERVER_ERROR
+        try:
+            error = self.error or await self._store.write(
+                self.key,
+                batches,
+                state_epoch=self.state_epoch,
+                leader_epoch=self.leader_epoch,
+                start_offset=start,
+                delivery_complete_count=done_after(window, {each.write for each, _ in transitions}),
+            )
+        finally:
+            self._settle(window, transitions, error)
+        if not error:
+            self.written_start = start
+            if window.start != start and self._start_write is None and not self.is_retired:
+                self._start_write = self._clock.call_later(START_WRITE_MS, self._write_start)
+
+    def _write_start(self) -> None:
+        self._start_write = None
+        self.write_start()
+
+    def write_start(self) -> None:
+        """Tell the share coordinator how far the group has come, unless it knows."""
+        if self.window is not None and self.window.start != self.written_start and not self.error:
+            self._write()
+
+    def _settle(
+        self,
+        window: ShareWindow,
+        transitions: Sequence[tuple[Transition, "asyncio.Future[ErrorCode]"]],
+        error: ErrorCode,
+    ) -> None:
+        """Carry out what a write has decided."""
+        config, now_ms = self._config_of(), self._clock.running_ms()
+        limit, given_up = config.delivery_count_limit, window.archived_at_limit
+        start, before = window.start, window.next_offset(config.partition_max_record_locks)
+        for transition, future in transitions:
+            if error:
+                self._states += window.not_written(transition, now_ms=now_ms, delivery_limit=limit)
+            else:
+                window.written(transition)
+            if not future.done():
+                future.set_result(_client_error(error))
+        self._counts.archived_at_limit += window.archived_at_limit - given_up
+        if window.start != start:
+            self.moved_ms = self._clock.elapsed_ms()
+        if error in _LOST:
+            self.lose(_LOST[error])
+        elif error and window.acquired:
+            due_ms = window.next_due_ms()
+            if due_ms is not None:
+                self._start_timer(due_ms - now_ms)
+        after = window.next_offset(config.partition_max_record_locks)
+        if after is not None and (before is None or after < before):
+            self.wake()
+
+
+def _client_error(error: ErrorCode) -> ErrorCode:
+    """The share coordinator's error as a client is told it (share-partitions.md 3.5)."""
+    if error in _PASSING:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return _LOST.get(error, ErrorCode.UNKNOWN_SERVER_ERROR if error else ErrorCode.NONE)

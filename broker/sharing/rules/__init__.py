@@ -1,0 +1,1 @@
+"""The decisions of a share partition, pure: no time, no waiting, no files."""

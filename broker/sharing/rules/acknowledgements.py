@@ -1,0 +1,51 @@
+"""Acknowledgements as requests bring them, checked and as runs of one type (share-partitions.md 3.1)."""
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Final
+
+from eosin.broker.sharing.rules.window import Acknowledgement, AcknowledgeType
+from eosin.protocol.schemas import share_acknowledge, share_fetch
+
+AcknowledgementBatch = share_fetch.AcknowledgementBatch | share_acknowledge.AcknowledgementBatch
+"""One range of a request, with one type for all of its offsets, or one for each."""
+
+_LAST_TYPE: Final = AcknowledgeType.REJECT
+_MAX_OFFSET: Final = 2**63 - 1
+MOST: Final = 10_000
+"""Batches, and types of one batch: as many offsets as a window may hold at most."""
+
+
+def acknowledgements(batches: Sequence[AcknowledgementBatch], *, renews: bool) -> list[Acknowledgement] | str:
+    """The acknowledgements of one partition, in order; or the sentence that says why they are an invalid request.
+    `renews`: the request may renew locks."""
+    if len(batches) > MOST:
+        return f"There are more than {MOST} batches of acknowledgements."
+    found: list[Acknowledgement] = []
+    reached = -1
+    for batch in batches:
+        first, last, types = batch.first_offset, batch.last_offset, batch.acknowledge_types
+        if first > last or first < 0 or last == _MAX_OFFSET:
+            return f"The offsets from {first} to {last} are no range."
+        if first < reached:
+            return f"The offsets from {first} to {last} come behind {reached}."
+        if not types:
+            return f"The offsets from {first} to {last} have no acknowledge type."
+        if len(types) > MOST or (len(types) > 1 and len(types) != last - first + 1):
+            return f"The offsets from {first} to {last} have {len(types)} acknowledge types."
+        highest = AcknowledgeType.RENEW if renews else _LAST_TYPE
+        if min(types) < 0 or max(types) > highest:
+            return f"The acknowledge types from {first} to {last} are not all between 0 and {highest:d}."
+        reached = last
+        found += _of_batch(first, last, types)
+    return found
+
+
+def _of_batch(first: int, last: int, types: Sequence[int]) -> Iterator[Acknowledgement]:
+    if len(types) == 1:
+        yield Acknowledgement(first, last + 1, AcknowledgeType(types[0]))
+        return
+    for kind, same in groupby(types):
+        end = first + sum(1 for _ in same)
+        yield Acknowledgement(first, end, AcknowledgeType(kind))
+        first = end

@@ -1,0 +1,109 @@
+"""`Sharing`: what this broker does for share groups as the leader of partitions (KIP-932).
+
+Nothing of it is imported or made before somebody fetches for a share group: a broker without them pays nothing.
+"""
+
+from typing import TYPE_CHECKING
+
+from eosin.coordinator.groups.rules.config import ShareConfigOf
+from eosin.model.cluster import ClusterListener, PartitionState
+from eosin.model.features import SHARE_VERSION
+from eosin.protocol.names import TopicPartition
+from eosin.runtime.clock import Clock
+
+if TYPE_CHECKING:
+    from eosin.broker.sharing.share_partitions import SharePartitions
+    from eosin.broker.sharing.share_sessions import ShareSessions
+    from eosin.coordinator.share_states import ShareStateStore
+    from eosin.model.cluster import Cluster
+
+
+class Sharing(ClusterListener):
+    """Its share partitions and share sessions."""
+
+    def __init__(
+        self,
+        *,
+        cluster: "Cluster",
+        store: "ShareStateStore",
+        config_of: ShareConfigOf,
+        clock: Clock,
+        max_partitions: int,
+        max_sessions: int,
+    ) -> None:
+        self.config_of = config_of
+        self.is_stopping = False
+        """True if fetches wait no more."""
+        self._cluster = cluster
+        self._store = store
+        self._clock = clock
+        self._max_partitions = max_partitions
+        self._max_sessions = max_sessions
+        self._partitions: SharePartitions | None = None
+        self._sessions: ShareSessions | None = None
+
+    @property
+    def is_served(self) -> bool:
+        """True if share groups are served (share.version)."""
+        return self._cluster.features.level(SHARE_VERSION) > 0
+
+    @property
+    def running(self) -> "SharePartitions | None":
+        """The share partitions, if anybody has fetched from one yet."""
+        return self._partitions
+
+    @property
+    def partitions(self) -> "SharePartitions":
+        """The share partitions."""
+        if self._partitions is None:
+            from eosin.broker.sharing.share_partitions import SharePartitions
+
+            self._partitions = SharePartitions(
+                store=self._store, config_of=self.config_of, clock=self._clock, max_partitions=self._max_partitions
+            )
+        return self._partitions
+
+    @property
+    def sessions(self) -> "ShareSessions":
+        """The share sessions."""
+        if self._sessions is None:
+            from eosin.broker.sharing.share_sessions import ShareSessions
+
+            self._sessions = ShareSessions(self.partitions, clock=self._clock, max_sessions=self._max_sessions)
+        return self._sessions
+
+    @property
+    def session_count(self) -> int:
+        """Number of share sessions."""
+        return 0 if self._sessions is None else len(self._sessions)
+
+    def elapsed_ms(self) -> int:
+        """The time by the clock of share partitions."""
+        return self._clock.elapsed_ms()
+
+    def stop_waiting(self) -> None:
+        """Answer the fetches that wait: the broker stops."""
+        self.is_stopping = True
+        for each in self._partitions or ():
+            each.wake()
+
+    async def stop(self) -> None:
+        """End all that is under way."""
+        if self._partitions is not None:
+            await self._partitions.stop()
+
+    # The cluster's changes ------------------------------------------------------------------------------------------
+
+    def partition_changed(
+        self, partition: TopicPartition, before: PartitionState | None, after: PartitionState | None
+    ) -> None:
+        """End share partitions that this broker leads no more: their members' records go with them."""
+        if self._partitions is not None:
+            leads = after is not None and after.leader_id == self._cluster.node_id
+            self._partitions.changed(partition, after if leads else None, exists=after is not None)
+
+    def features_changed(self) -> None:
+        """Without the feature there are neither sessions nor share partitions (share-partitions.md 2.8)."""
+        if not self.is_served and self._sessions is not None:
+            self._sessions.end_all()
+            self.partitions.lose_all()

@@ -1,0 +1,1 @@
+"""Records of `__share_group_state`: written, and read back."""

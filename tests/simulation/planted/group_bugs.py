@@ -1,0 +1,40 @@
+"""Bugs of consumer groups (KIP-848) and of what their members commit."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+from eosin.coordinator.groups.consumer.rules import commits, heartbeat
+from eosin.coordinator.groups.consumer.rules.group import ConsumerMember
+from eosin.protocol.errors import ErrorCode
+
+
+@contextmanager
+def member_epoch_not_checked() -> Iterator[None]:
+    """A member of a consumer group whose partitions others have by now may commit offsets in its transaction."""
+    with patch.object(commits, "transactional_commit", lambda *group, **member: ErrorCode.NONE):
+        yield
+
+
+@contextmanager
+def older_epochs_commit_anything() -> Iterator[None]:
+    """A member that has not heard of its newest epoch may commit what it has given up."""
+
+    def careless(member: ConsumerMember, member_epoch: int, *_: Any) -> ErrorCode:
+        return ErrorCode.NONE if member_epoch <= member.epoch else ErrorCode.ILLEGAL_GENERATION
+
+    with patch.object(commits, "_of_epoch", careless):
+        yield
+
+
+@contextmanager
+def partition_given_while_another_has_it() -> Iterator[None]:
+    """A member gets its whole target at once, also what others have not revoked yet."""
+    reconciled = heartbeat.reconciled
+
+    def careless(member: ConsumerMember, **rest: Any) -> ConsumerMember:
+        return reconciled(member, **{**rest, "owners": {}})
+
+    with patch.object(heartbeat, "reconciled", careless):
+        yield
