@@ -9,7 +9,8 @@ epoch <= group epoch; a member has tasks to revoke if and only if it is in UNREV
 what the members say.
 """
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum, IntEnum
 from typing import Final, NamedTuple
 
@@ -19,7 +20,7 @@ from msgspec.structs import replace
 from eosin.coordinator.groups.streams.assignors.tasks import NO_TASKS, MemberTasks, Task, Tasks
 from eosin.coordinator.groups.streams.topology.configuration import ConfiguredTopology
 from eosin.coordinator.groups.streams.topology.topology import Topology
-from eosin.runtime.sorted_map import EMPTY, SortedMap
+from eosin.runtime.sorted_map import EMPTY, Editor, SortedMap
 
 JOIN_EPOCH: Final = 0
 LEAVE_EPOCH: Final = -1
@@ -188,6 +189,10 @@ class StreamsGroup(msgspec.Struct, frozen=True, gc=False):
             return StreamsGroupState.STABLE
         return StreamsGroupState.RECONCILING
 
+    def subscribed_names(self) -> frozenset[str]:
+        """The topics that the members need; none of a group without members."""
+        return self.topology.topics if self.members and self.topology is not None else frozenset()
+
     def target(self, member_id: str) -> MemberTasks:
         """The tasks that a member is to have."""
         return self.targets.get(member_id, NO_TASKS)
@@ -204,6 +209,18 @@ def with_member(group: StreamsGroup, member: StreamsMember) -> StreamsGroup:
     ):
         owners, copies = _indexed(group, before, member)
     return replace(group, members=group.members.put(member.member_id, member), owners=owners, copies=copies)
+
+
+def with_members(group: StreamsGroup, members: Iterable[StreamsMember]) -> StreamsGroup:
+    """A group that has had none, with all these members at once."""
+    found: Editor[str, StreamsMember] = EMPTY.edit()
+    owners: dict[Task, Owner] = {}
+    copies: Counter[ProcessTask] = Counter()
+    for member in members:
+        found[member.member_id] = member
+        owners.update(dict.fromkeys(member.active(), Owner(member.member_id, member.process_id)))
+        copies.update(ProcessTask(member.process_id, task) for task in member.kept())
+    return replace(group, members=found.frozen(), owners=owners, copies=dict(copies))
 
 
 def without_member(group: StreamsGroup, member_id: str) -> StreamsGroup:
