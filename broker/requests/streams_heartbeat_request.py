@@ -17,9 +17,6 @@ from eosin.protocol.schemas.streams_group_heartbeat import (
 )
 from eosin.protocol.schemas.streams_group_heartbeat import Subtopology as SubtopologySchema
 
-LONGEST_LEAVE_EPOCH = LEAVE_EPOCH - 1
-"""-2, with which a static member leaves for a while, is one of Kafka's epochs."""
-
 
 def required_topics(request: StreamsGroupHeartbeatRequest) -> frozenset[str]:
     """The names of all topics of the request's topology."""
@@ -48,12 +45,6 @@ def field_problem(request: StreamsGroupHeartbeatRequest) -> str | None:
 def _unsupported(request: StreamsGroupHeartbeatRequest) -> Iterator[str]:
     if request.instance_id is not None:
         yield "Static membership is not yet supported."
-    if request.task_offsets is not None:
-        yield "TaskOffsets are not supported yet."
-    if request.task_end_offsets is not None:
-        yield "TaskEndOffsets are not supported yet."
-    if request.warmup_tasks:
-        yield "WarmupTasks are not supported yet."
     if request.topology is not None and any(each.source_topic_regex for each in request.topology.subtopologies):
         yield "Regular expressions for source topics are not supported yet."
 
@@ -75,7 +66,7 @@ def _problems(request: StreamsGroupHeartbeatRequest) -> Iterator[str]:
             yield "Topology must be non-null in first request."
     elif request.topology is not None:
         yield "Topology can only be provided in first request."
-    if request.member_epoch < LONGEST_LEAVE_EPOCH:
+    if request.member_epoch < LEAVE_EPOCH:
         yield f"MemberEpoch {request.member_epoch} is not supported."
     if any(each is None for each in lists) and any(each is not None for each in lists):
         yield "If one task list is provided, all of them must be."

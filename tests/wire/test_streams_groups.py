@@ -14,7 +14,7 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.schemas.delete_groups import DeleteGroupsRequest
 from eosin.protocol.schemas.list_groups import ListGroupsRequest
-from eosin.protocol.schemas.streams_group_heartbeat import Subtopology, TaskIds, TaskOffset, TopicInfo, Topology
+from eosin.protocol.schemas.streams_group_heartbeat import Subtopology, TaskIds, TopicInfo, Topology
 
 pytestmark = pytest.mark.virtual
 
@@ -127,7 +127,6 @@ async def test_what_cannot_be_meant_is_refused(wire: Wire, group: str) -> None:
         {"active_tasks": None},
         {"active_tasks": (TaskIds("0", (0,)),)},
         {"warmup_tasks": (TaskIds("0", (0,)),)},
-        {"task_offsets": (TaskOffset("0", 0, 0),)},
         {"topology": Topology(0, (Subtopology("0", source_topic_regex=("w.*",)),))},
         {"member_epoch": -3},
         {"member_epoch": 1},
@@ -152,6 +151,8 @@ async def test_epochs_that_a_member_cannot_have_are_fenced(wire: Wire, group: st
     await member.has(1)
     assert await refusal(member, member_epoch=member.epoch + 1) == FENCED
     assert await refusal(StreamsMember(wire, group, epoch=member.epoch)) == UNKNOWN_MEMBER
+    assert await refusal(StreamsMember(wire, unique("g"), epoch=2)) == UNKNOWN_MEMBER
+    assert await refusal(StreamsMember(wire, unique("g"), epoch=-1)) == NOT_FOUND
 
 
 async def test_a_name_belongs_to_one_kind_of_group(wire: Wire, other: Wire, group: str) -> None:

@@ -6,10 +6,13 @@ from typing import NamedTuple
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from eosin.coordinator.groups.consumer.rules.events import ConsumerTimer, ConsumerTimerKind, MemberTimerFired
 from eosin.coordinator.groups.rules.config import StreamsGroupConfig
 from eosin.coordinator.groups.streams.assignors.tasks import Task
+from eosin.coordinator.groups.streams.log.records import encoded
+from eosin.coordinator.groups.streams.log.replay import replayed
 from eosin.coordinator.groups.streams.rules.decide import decide, looks
 from eosin.coordinator.groups.streams.rules.events import (
     DelayEnded,
@@ -29,6 +32,7 @@ from eosin.coordinator.groups.streams.rules.reconciliation import OwnedTasks
 from eosin.coordinator.groups.streams.rules.records import Kind
 from eosin.coordinator.groups.streams.topology.topology import InternalTopic, Subtopology, Topology
 from eosin.protocol.errors import ErrorCode
+from eosin.protocol.records.scan import KeyValue
 
 AT_ONCE = StreamsGroupConfig(assignment_interval_ms=0, initial_rebalance_delay_ms=0)
 TOPOLOGY = Topology(0, (Subtopology("0", ("words",), (), (), (), (), ()),))
@@ -55,6 +59,9 @@ class Cluster:
         self.looked_at: object = None
         self.now_ms = 1_000_000
         self.kinds: list[Kind] = []
+        self.log: dict[bytes, KeyValue] = {}
+        """The last record of each key."""
+        self._offset = 0
 
     def happens(self, event: StreamsEvent) -> StreamsResult | None:
         decided = decide(
@@ -69,7 +76,15 @@ class Cluster:
             self.looked_at = self.topics
         self.group = decided.group
         self.kinds = [record.kind for record in decided.records]
+        for each in encoded("g", decided.records):
+            assert each.key is not None
+            self.log[each.key] = KeyValue(self._offset, each.key, each.value)
+            self._offset += 1
         return decided.answer
+
+    def written(self) -> StreamsGroup:
+        """The group without what is in memory alone."""
+        return replace(self.group, configured=None, is_delayed=False, shutdown_by=None, endpoint_epoch=0)
 
     def beat(self, member_id: str, epoch: int, owned: OwnedTasks | None = None, **more: object) -> StreamsResult:
         found = self.happens(StreamsHeartbeat(member_id, epoch, owned=owned, **more))  # type: ignore[arg-type]
@@ -302,6 +317,7 @@ def test_no_task_runs_twice_and_members_that_do_as_told_come_to_their_tasks(
 
 def _check(cluster: Cluster) -> None:
     group = cluster.group
+    assert replayed(cluster.log.values()).groups.get("g", StreamsGroup("g")) == cluster.written()
     running = [task for member in group.members.values() for task in member.active()]
     assert len(running) == len(set(running)) == len(group.owners)
     for member in group.members.values():
