@@ -140,8 +140,8 @@ def parser() -> Parser:
         description="Show where groups are in each partition, and how much they have not read: LAG counts offsets,"
         " RECORD LAG the records that a read_committed reader will be given. Without a name: all groups that commit"
         " offsets, in one table. Of a share group (KIP-932), START is the first record that is not done with."
-        " Members of a consumer group (KIP-848) have an epoch, a subscription, and MOVES: -PARTITION is to be revoked,"
-        " +PARTITION is still to come.",
+        " Members of a consumer or streams group (KIP-848, KIP-1071) have an epoch, a subscription, and MOVES:"
+        " -PARTITION is to be revoked, +PARTITION is still to come.",
         examples=["eosin groups describe", "eosin groups describe readers --members"],
     )
     completed_by("group", describing.add_argument("groups", nargs="*", metavar="GROUP"))

@@ -99,8 +99,8 @@ class GroupMember:
     regex: str = ""
     """The regular expression that it is subscribed to; empty for none."""
     protocol: str = CLASSIC
-    """`consumer`, `share`, `streams`, or `classic` for a member that joined by JoinGroup; empty where the broker is too old to
-    tell."""
+    """`consumer`, `share`, `streams`, or `classic` for a member that joined by JoinGroup; empty where the broker is too
+    old to tell."""
 
 
 def subscription_of(topics: Iterable[str], regex: str) -> list[str]:

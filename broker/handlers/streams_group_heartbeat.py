@@ -47,10 +47,10 @@ async def handle(
     if not services.cluster.features.level(STREAMS_VERSION):
         text = services.unserved_groups.refused(GroupProtocol.STREAMS, request.group_id, context)
         return StreamsGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, error_message=text)
-    return _response(await _answer(request, context, services))
+    return _response(await _decided(request, context, services))
 
 
-async def _answer(request: StreamsGroupHeartbeatRequest, context: RequestContext, services: Services) -> StreamsResult:
+async def _decided(request: StreamsGroupHeartbeatRequest, context: RequestContext, services: Services) -> StreamsResult:
     names = required_topics(request)
     problem = topic_problem(names)
     if problem is not None:

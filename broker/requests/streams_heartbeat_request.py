@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from eosin.coordinator.groups.streams.assignors.tasks import Task, Tasks
 from eosin.coordinator.groups.streams.rules.events import StreamsHeartbeat
-from eosin.coordinator.groups.streams.rules.group import JOIN_EPOCH, LEAVE_EPOCH, Endpoint
+from eosin.coordinator.groups.streams.rules.group import JOIN_EPOCH, LEAVE_EPOCH, UserEndpoint
 from eosin.coordinator.groups.streams.rules.reconciliation import OwnedTasks
 from eosin.coordinator.groups.streams.topology.topology import CopartitionGroup, InternalTopic, Subtopology, Topology
 from eosin.network.api import RequestContext
@@ -28,7 +28,7 @@ def _written(topology: Topology) -> frozenset[str]:
 
 
 def topic_problem(names: frozenset[str]) -> str | None:
-    """What is wrong with the names of a topology's topics, as a sentence; None if nothing is."""
+    """A sentence about what is wrong with the names of a topology's topics; None if nothing is."""
     for name in sorted(names):
         if name in INTERNAL_TOPICS:
             return f"Use of the broker's own topic {name} is not allowed in a topology."
@@ -38,7 +38,7 @@ def topic_problem(names: frozenset[str]) -> str | None:
 
 
 def field_problem(request: StreamsGroupHeartbeatRequest) -> str | None:
-    """What is wrong with the request's fields, as a sentence; None if nothing is."""
+    """A sentence about what is wrong with the request's fields; None if nothing is."""
     return next(_unsupported(request), None) or next(_problems(request), None)
 
 
@@ -83,7 +83,7 @@ def heartbeat_of(request: StreamsGroupHeartbeatRequest, context: RequestContext)
         topology=_topology(request),
         owned=_owned(request),
         process_id=request.process_id,
-        endpoint=None if endpoint is None else Endpoint(endpoint.host, endpoint.port),
+        endpoint=None if endpoint is None else UserEndpoint(endpoint.host, endpoint.port),
         tags=None if tags is None else tuple((each.key, each.value) for each in tags),
         endpoint_epoch=request.endpoint_information_epoch,
         shuts_down=request.shutdown_application,

@@ -107,35 +107,29 @@ class Shard:
         self.log = log
         self._clock = clock
         self._config = config
-        self._writer = LogWriter(log)
+        writer, session = LogWriter(log), session_clock or clock
+        self._writer = writer
         self._confirmations = OffsetConfirmations(writer=self._writer, clock=clock, config=config)
         self.commits = Commits(writer=self._writer, clock=clock, config=config, group_appears=self._group_appears)
-        self.runner = GroupEffectRunner(
-            writer=self._writer, clock=session_clock or clock, config=config, holds_offsets=self.commits.holds
-        )
+        self.runner = GroupEffectRunner(writer=writer, clock=session, config=config, holds_offsets=self.commits.holds)
         self.runner.observer = self.commits.observer = observer
         self.conversions = Conversions(self.runner, is_active=lambda: self.state is ShardState.ACTIVE)
         self.consumer = ConsumerGroups(
-            writer=self._writer,
+            writer=writer,
             clock=clock,
-            session_clock=session_clock or clock,
+            session_clock=session,
             config=config,
             topics=topics,
             classic=self.conversions,
             config_of=consumer_config_of,
         )
         self.share = ShareGroups(
-            writer=self._writer,
-            clock=clock,
-            session_clock=session_clock or clock,
-            config=config,
-            topics=topics,
-            config_of=share.config_of,
+            writer=writer, clock=clock, session_clock=session, config=config, topics=topics, config_of=share.config_of
         )
         self.streams = StreamsGroups(
-            writer=self._writer,
+            writer=writer,
             clock=clock,
-            session_clock=session_clock or clock,
+            session_clock=session,
             config=config,
             topics=topics,
             classic=self.conversions,

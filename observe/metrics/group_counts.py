@@ -21,7 +21,6 @@ def unrevoked_partitions(group: ConsumerGroup) -> int:
 
 
 def group_counts(
-    *,
     classic: int,
     consumers: Counter[str],
     shares: Iterable[ShareGroup],

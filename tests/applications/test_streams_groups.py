@@ -3,7 +3,7 @@ broker makes topics for, at least once and exactly once; and kill -9 of a member
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,6 @@ from client_features import raise_feature
 from real_clients import confluent, streams
 from scenario import Scenario
 from toolchains import skipped_without
-from waiting import wait_until
 from wire import Wire
 from wire_streams_group import described
 
@@ -30,6 +29,8 @@ BY_STREAMS_GROUP = ("group.protocol=streams", "session.timeout.ms=")
 PAUSE_MS = 10
 LINES = [f"{'ab'[number % 2]} word {number % 7}" for number in range(120)]
 WORDS = Counter(word for line in LINES for word in line.split())
+KILLED_AFTER = 90
+"""Counts that were told by then, of three for each line."""
 
 
 @pytest.fixture(scope="module")
@@ -70,25 +71,20 @@ def test_words_are_counted_by_a_streams_group_though_a_member_is_killed(
     reader = scenario.reader(target)
     counts: defaultdict[str, list[int]] = defaultdict(list)
 
-    def read() -> int:
-        for each in reader.read(20, timeout_s=0.3):
-            assert each.key is not None
-            assert each.value is not None
-            counts[each.key.decode()].append(int(each.value))
-        return sum(map(len, counts.values()))
+    def read_until(done: Callable[[], bool], application: streams.Application) -> None:
+        while not done():
+            found = reader.read(1)
+            assert found, application.log
+            assert found[0].key is not None
+            assert found[0].value is not None
+            counts[found[0].key.decode()].append(int(found[0].value))
 
     with first:
-        wait_until(lambda: read() > 90, lambda: first.log)
+        read_until(lambda: sum(map(len, counts.values())) > KILLED_AFTER, first)
         assert asyncio.run(state_of(address, f"count-{source}")) == "Stable"
         first.kill()
-
-    def has_all() -> bool:
-        read()
-        return all(count in counts[word] for word, count in WORDS.items())
-
     with second:
-        wait_until(has_all, lambda: second.log)
-        read()
+        read_until(lambda: all(count in counts[word] for word, count in WORDS.items()), second)
     if guarantee == "exactly_once_v2":
         assert {word: list(range(1, count + 1)) for word, count in WORDS.items()} == counts, second.log
     scenario.close()

@@ -29,7 +29,7 @@ from eosin.coordinator.groups.rules.group import Group
 from eosin.coordinator.groups.rules.stats import GroupStats
 from eosin.coordinator.groups.rules.write_errors import of_consumer_group
 from eosin.coordinator.groups.streams.log.records import encoded
-from eosin.coordinator.groups.streams.rules.decide import StreamsOutcome, decide, looks
+from eosin.coordinator.groups.streams.rules.decide import StreamsOutcome, decide, reads_topics
 from eosin.coordinator.groups.streams.rules.events import (
     DelayEnded,
     StreamsEvent,
@@ -211,7 +211,7 @@ class StreamsGroups:
             if not written.is_done:
                 written(ErrorCode.NONE, -1)
             return StreamsHappened(decided.answer, written, is_refused=True)
-        if looks(event):
+        if reads_topics(event):
             held.seen_version = version
             self.stats.streams_rebalances += decided.group.epoch > before.epoch
         self._apply(group_id, decided.timers)

@@ -29,7 +29,7 @@ from eosin.protocol.names import Uuid
 ASSIGNORS: Final[Mapping[str, AssignInSteps]] = {UNIFORM: uniform.assign_in_steps, RANGE: by_range.assign_in_steps}
 
 _Share = TypeVar("_Share")
-"""What a target gives to one member."""
+"""The part of a target that one member gets."""
 
 MOST_AT_ONCE: Final = 500
 """Members and partitions of a group whose target is computed with a decision: it takes some milliseconds, most of them

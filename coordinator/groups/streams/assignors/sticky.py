@@ -71,7 +71,7 @@ class _Process:
     def __init__(self, name: str) -> None:
         self.name = name
         self.holders = 0
-        self.queue: _Queue[_Holder] = _Queue()
+        self.queue: _LeastLoaded[_Holder] = _LeastLoaded()
         self.tasks: set[Task] = set()
         self.count = 0
 
@@ -98,7 +98,7 @@ class _Holder:
         return len(self.active) + len(self.standby), self.member_id
 
     def outcome(self, before: MemberTasks | None) -> MemberTasks:
-        """What it has; the former value where nothing has changed, for there may be thousands."""
+        """Its tasks; the former value where nothing has changed, for there may be thousands."""
         now = MemberTasks(frozenset(self.active), frozenset(self.standby))
         return before if before == now else now
 
@@ -112,7 +112,7 @@ class _Ranked(Protocol):
 _R = TypeVar("_R", bound=_Ranked)
 
 
-class _Queue(Generic[_R]):
+class _LeastLoaded(Generic[_R]):
     """Things by rank. Whoever changes a rank puts the thing in again."""
 
     def __init__(self) -> None:
@@ -151,7 +151,7 @@ class _Dealing:
             holder = self.holders[member.member_id] = _Holder(member.member_id, process)
             process.holders += 1
             process.queue.put(holder)
-        self._queue: _Queue[_Process] = _Queue()
+        self._queue: _LeastLoaded[_Process] = _LeastLoaded()
         for process in processes.values():
             self._queue.put(process)
         self._owners: dict[Task, _Holder] = {}
@@ -238,7 +238,7 @@ def _load(holder: _Holder) -> tuple[float, int, str]:
 
 
 class _Part:
-    """How many active tasks a member may keep: those that are left, divided by the members that are not full yet."""
+    """The number of active tasks that a member may keep: those that are left, by the members that are not full yet."""
 
     __slots__ = ("_members", "_tasks", "size")
 

@@ -8,12 +8,12 @@ from eosin.coordinator.groups.consumer.rules.records import TargetEpoch
 from eosin.coordinator.groups.streams.assignors.tasks import MemberTasks, Task, Tasks
 from eosin.coordinator.groups.streams.rules.group import (
     ActiveTasks,
-    Endpoint,
     HeldTasks,
     StreamsMember,
     StreamsMemberState,
+    UserEndpoint,
 )
-from eosin.coordinator.groups.streams.rules.records import Kind, StreamsGroupEpoch, StreamsRecord, Value
+from eosin.coordinator.groups.streams.rules.records import StreamsGroupEpoch, StreamsKind, StreamsRecord, Value
 from eosin.coordinator.groups.streams.topology.topology import CopartitionGroup, InternalTopic, Subtopology, Topology
 from eosin.protocol.records.batch import NewRecord
 from eosin.protocol.records.internal import decode_key, decode_value, encode_key, encode_value
@@ -47,20 +47,20 @@ _KIND_BYTES: Final = 2
 _UNKNOWN_EPOCH: Final = 0
 """Of an active task whose record, of an older version, does not say since when the member has it."""
 
-_KEYS: Final[Mapping[Kind, type[Message]]] = {
-    Kind.GROUP: StreamsGroupMetadataKey,
-    Kind.MEMBER: StreamsGroupMemberMetadataKey,
-    Kind.TARGET_EPOCH: StreamsGroupTargetAssignmentMetadataKey,
-    Kind.TARGET: StreamsGroupTargetAssignmentMemberKey,
-    Kind.CURRENT: StreamsGroupCurrentMemberAssignmentKey,
-    Kind.TOPOLOGY: StreamsGroupTopologyKey,
+_KEYS: Final[Mapping[StreamsKind, type[Message]]] = {
+    StreamsKind.GROUP: StreamsGroupMetadataKey,
+    StreamsKind.MEMBER: StreamsGroupMemberMetadataKey,
+    StreamsKind.TARGET_EPOCH: StreamsGroupTargetAssignmentMetadataKey,
+    StreamsKind.TARGET: StreamsGroupTargetAssignmentMemberKey,
+    StreamsKind.CURRENT: StreamsGroupCurrentMemberAssignmentKey,
+    StreamsKind.TOPOLOGY: StreamsGroupTopologyKey,
 }
-OF_MEMBERS: Final = frozenset({Kind.MEMBER, Kind.TARGET, Kind.CURRENT})
+OF_MEMBERS: Final = frozenset({StreamsKind.MEMBER, StreamsKind.TARGET, StreamsKind.CURRENT})
 """Kinds of which a group has one for each member."""
 
 _STATES: Final = frozenset(int(state) for state in StreamsMemberState)
 
-KIND_KEYS: Final = frozenset(kind.to_bytes(_KIND_BYTES, "big") for kind in Kind)
+KIND_KEYS: Final = frozenset(kind.to_bytes(_KIND_BYTES, "big") for kind in StreamsKind)
 """The first bytes of the keys of streams groups."""
 
 
@@ -81,7 +81,7 @@ def _value(record: StreamsRecord) -> bytes | None:
     match record.value:
         case None:
             return None
-        case StreamsMember() as member if record.kind is Kind.CURRENT:
+        case StreamsMember() as member if record.kind is StreamsKind.CURRENT:
             value: Message = _current(member)
         case StreamsMember() as member:
             value = _metadata(member)
@@ -173,40 +173,40 @@ def _topic(topic: InternalTopic) -> StreamsTopicInfo:
 # Reading
 
 
-class KeyRead(StreamsRecord, frozen=True, gc=False):
+class StreamsKeyRead(StreamsRecord, frozen=True, gc=False):
     """The key of a record, with the group that it is of."""
 
     group_id: str = ""
 
 
-def read_key(key: bytes) -> KeyRead:
+def read_key(key: bytes) -> StreamsKeyRead:
     """The kind of a record, its name and its group. Raises DecodeError."""
     found: Any = decode_key(KINDS, key)
-    kind = Kind(int.from_bytes(key[:_KIND_BYTES], "big"))
-    return KeyRead(kind, found.member_id if kind in OF_MEMBERS else "", group_id=found.group_id)
+    kind = StreamsKind(int.from_bytes(key[:_KIND_BYTES], "big"))
+    return StreamsKeyRead(kind, found.member_id if kind in OF_MEMBERS else "", group_id=found.group_id)
 
 
-def read_value(kind: Kind, name: str, value: bytes) -> Value:
+def read_value(kind: StreamsKind, name: str, value: bytes) -> Value:
     """The value of a record: of a member, as far as its kind tells. Raises DecodeError, also for a version that this
     one does not know."""
     match kind:
-        case Kind.GROUP:
+        case StreamsKind.GROUP:
             return _group_epoch(decode_value(StreamsGroupMetadataValue, value))
-        case Kind.MEMBER:
+        case StreamsKind.MEMBER:
             return _member(name, decode_value(StreamsGroupMemberMetadataValue, value))
-        case Kind.TARGET_EPOCH:
+        case StreamsKind.TARGET_EPOCH:
             epoch: StreamsGroupTargetAssignmentMetadataValue = decode_value(
                 StreamsGroupTargetAssignmentMetadataValue, value
             )
             return TargetEpoch(epoch.assignment_epoch, epoch.assignment_timestamp)
-        case Kind.TARGET:
+        case StreamsKind.TARGET:
             target: StreamsGroupTargetAssignmentMemberValue = decode_value(
                 StreamsGroupTargetAssignmentMemberValue, value
             )
             return MemberTasks(_tasks(target.active_tasks), _tasks(target.standby_tasks))
-        case Kind.CURRENT:
+        case StreamsKind.CURRENT:
             return _current_member(name, decode_value(StreamsGroupCurrentMemberAssignmentValue, value))
-        case Kind.TOPOLOGY:
+        case StreamsKind.TOPOLOGY:
             topology: StreamsGroupTopologyValue = decode_value(StreamsGroupTopologyValue, value)
             return Topology(topology.epoch, tuple(map(_subtopology_of, topology.subtopologies)))
 
@@ -232,7 +232,7 @@ def _member(name: str, value: StreamsGroupMemberMetadataValue) -> StreamsMember:
         value.rebalance_timeout_ms,
         value.topology_epoch,
         value.process_id,
-        None if endpoint is None else Endpoint(endpoint.host, endpoint.port),
+        None if endpoint is None else UserEndpoint(endpoint.host, endpoint.port),
         tuple((each.key, each.value) for each in value.client_tags),
     )
 

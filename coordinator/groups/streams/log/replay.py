@@ -16,7 +16,7 @@ from eosin.coordinator.groups.consumer.rules.records import TargetEpoch
 from eosin.coordinator.groups.streams.assignors.tasks import MemberTasks
 from eosin.coordinator.groups.streams.log.records import OF_MEMBERS, read_key, read_value
 from eosin.coordinator.groups.streams.rules.group import INITIAL_EPOCH, StreamsGroup, StreamsMember, with_members
-from eosin.coordinator.groups.streams.rules.records import Kind, StreamsGroupEpoch, StreamsRecord, Value
+from eosin.coordinator.groups.streams.rules.records import StreamsGroupEpoch, StreamsKind, StreamsRecord, Value
 from eosin.coordinator.groups.streams.topology.topology import Topology
 from eosin.coordinator.steps import InSteps, finished
 from eosin.protocol.records.scan import KeyValue
@@ -24,9 +24,16 @@ from eosin.protocol.types import DecodeError
 from eosin.runtime.sorted_map import EMPTY, Editor
 
 _LOG: Final = logging.getLogger("eosin.coordinator.groups")
-_TOMBSTONES: Final = (Kind.CURRENT, Kind.TARGET, Kind.TARGET_EPOCH, Kind.MEMBER, Kind.GROUP, Kind.TOPOLOGY)
+_TOMBSTONES: Final = (
+    StreamsKind.CURRENT,
+    StreamsKind.TARGET,
+    StreamsKind.TARGET_EPOCH,
+    StreamsKind.MEMBER,
+    StreamsKind.GROUP,
+    StreamsKind.TOPOLOGY,
+)
 """The order in which Apache Kafka can read the tombstones of a group."""
-_Values = Mapping[tuple[Kind, str], Value]
+_Values = Mapping[tuple[StreamsKind, str], Value]
 
 
 class ReplayedStreamsGroups(NamedTuple):
@@ -46,7 +53,7 @@ class _FoundStreamsGroup:
     """The last records of one group."""
 
     def __init__(self) -> None:
-        self.values: dict[tuple[Kind, str], Value] = {}
+        self.values: dict[tuple[StreamsKind, str], Value] = {}
         self.offset = -1
 
 
@@ -71,7 +78,7 @@ def replayed_in_steps(records: Iterable[KeyValue]) -> InSteps[ReplayedStreamsGro
             if key.group_id not in broken:
                 broken[key.group_id] = record.offset
                 _LOG.error("the streams group %.256r is not served: offset %d: %s", key.group_id, record.offset, error)
-        if key.kind is Kind.GROUP:
+        if key.kind is StreamsKind.GROUP:
             of_group.offset = record.offset
     for group_id in broken:
         del found[group_id]
@@ -87,20 +94,20 @@ def replayed_in_steps(records: Iterable[KeyValue]) -> InSteps[ReplayedStreamsGro
 
 def _group(group_id: str, values: _Values) -> InSteps[tuple[StreamsGroup | None, list[StreamsRecord]]]:
     """Put together the group, and the tombstones of what belongs to no member of it."""
-    own = values.get((Kind.GROUP, ""))
-    if own is None and not any(kind is Kind.MEMBER for kind, _ in values):
+    own = values.get((StreamsKind.GROUP, ""))
+    if own is None and not any(kind is StreamsKind.MEMBER for kind, _ in values):
         return None, _tombstones(values)
     members: list[StreamsMember] = []
-    dropped: list[tuple[Kind, str]] = []
+    dropped: list[tuple[StreamsKind, str]] = []
     targets: Editor[str, MemberTasks] = EMPTY.edit()
     for (kind, name), value in values.items():
         yield
-        if kind in OF_MEMBERS and (Kind.MEMBER, name) not in values:
+        if kind in OF_MEMBERS and (StreamsKind.MEMBER, name) not in values:
             dropped.append((kind, name))
-        elif kind is Kind.MEMBER:
+        elif kind is StreamsKind.MEMBER:
             assert isinstance(value, StreamsMember)
-            members.append(_whole(value, values.get((Kind.CURRENT, name))))
-        elif kind is Kind.TARGET:
+            members.append(_whole(value, values.get((StreamsKind.CURRENT, name))))
+        elif kind is StreamsKind.TARGET:
             assert isinstance(value, MemberTasks)
             targets[name] = value
     group = replace(_alone(group_id, values), targets=targets.frozen())
@@ -109,7 +116,7 @@ def _group(group_id: str, values: _Values) -> InSteps[tuple[StreamsGroup | None,
 
 def _alone(group_id: str, values: _Values) -> StreamsGroup:
     """The group without its members."""
-    own, topology = values.get((Kind.GROUP, "")), values.get((Kind.TOPOLOGY, ""))
+    own, topology = values.get((StreamsKind.GROUP, "")), values.get((StreamsKind.TOPOLOGY, ""))
     group = StreamsGroup(group_id, topology=topology if isinstance(topology, Topology) else None)
     if isinstance(own, StreamsGroupEpoch):
         group = replace(
@@ -121,7 +128,7 @@ def _alone(group_id: str, values: _Values) -> StreamsGroup:
             assignment_epoch=min(INITIAL_EPOCH, own.epoch),
             is_stored=True,
         )
-    target_epoch = values.get((Kind.TARGET_EPOCH, ""))
+    target_epoch = values.get((StreamsKind.TARGET_EPOCH, ""))
     if isinstance(target_epoch, TargetEpoch):
         group = replace(group, assignment_epoch=target_epoch.epoch, assignment_timestamp_ms=target_epoch.timestamp_ms)
     return replace(group, epoch=max(group.epoch, group.assignment_epoch))
@@ -141,5 +148,5 @@ def _whole(member: StreamsMember, current: Value | None) -> StreamsMember:
     )
 
 
-def _tombstones(keys: Iterable[tuple[Kind, str]]) -> list[StreamsRecord]:
+def _tombstones(keys: Iterable[tuple[StreamsKind, str]]) -> list[StreamsRecord]:
     return [StreamsRecord(kind, name) for kind, name in sorted(keys, key=lambda key: _TOMBSTONES.index(key[0]))]

@@ -24,7 +24,7 @@ from eosin.coordinator.groups.streams.rules.group import JOIN_EPOCH, StreamsGrou
 from eosin.coordinator.groups.streams.rules.records import StreamsRecord
 
 
-def looks(event: StreamsEvent) -> bool:
+def reads_topics(event: StreamsEvent) -> bool:
     """True if the group looks at its topics with an event: whoever leaves has none to look for."""
     return isinstance(event, StreamsHeartbeat) and event.member_epoch >= JOIN_EPOCH
 

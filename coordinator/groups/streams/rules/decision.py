@@ -26,7 +26,7 @@ from eosin.coordinator.groups.streams.rules.group import (
     with_member,
     without_member,
 )
-from eosin.coordinator.groups.streams.rules.records import Kind, StreamsGroupEpoch, StreamsRecord
+from eosin.coordinator.groups.streams.rules.records import StreamsGroupEpoch, StreamsKind, StreamsRecord
 from eosin.coordinator.groups.streams.topology.topology import Topology
 from eosin.protocol.errors import ErrorCode
 
@@ -80,26 +80,28 @@ class StreamsDecision:
     def put_member(self, member: StreamsMember) -> None:
         """Add a member, or change what it has said of itself."""
         self.group = with_member(self.group, member)
-        self.records.append(StreamsRecord(Kind.MEMBER, member.member_id, member))
+        self.records.append(StreamsRecord(StreamsKind.MEMBER, member.member_id, member))
 
     def put_current(self, member: StreamsMember) -> None:
         """Change what a member has, or its epoch."""
         self.group = with_member(self.group, member)
-        self.records.append(StreamsRecord(Kind.CURRENT, member.member_id, member))
+        self.records.append(StreamsRecord(StreamsKind.CURRENT, member.member_id, member))
 
     def put_topology(self, topology: Topology) -> None:
         """The application runs this topology from now on."""
         self.group = replace(self.group, topology=topology, configured=None)
-        self.records.append(StreamsRecord(Kind.TOPOLOGY, value=topology))
+        self.records.append(StreamsRecord(StreamsKind.TOPOLOGY, value=topology))
 
     def put_targets(self, targets: Mapping[str, MemberTasks]) -> None:
         """Change the targets of some members."""
         self.group = replace(self.group, targets=self.group.targets.changed(targets))
-        self.records += [StreamsRecord(Kind.TARGET, member_id, target) for member_id, target in targets.items()]
+        self.records += [StreamsRecord(StreamsKind.TARGET, member_id, target) for member_id, target in targets.items()]
 
     def drop_member(self, member_id: str) -> None:
         """Remove a member with all that is known of it."""
-        self.records += [StreamsRecord(kind, member_id) for kind in (Kind.CURRENT, Kind.TARGET, Kind.MEMBER)]
+        self.records += [
+            StreamsRecord(kind, member_id) for kind in (StreamsKind.CURRENT, StreamsKind.TARGET, StreamsKind.MEMBER)
+        ]
         self.group = without_member(self.group, member_id)
         for kind in (ConsumerTimerKind.SESSION, ConsumerTimerKind.REBALANCE):
             self.cancel(kind, member_id)
@@ -127,7 +129,7 @@ class StreamsDecision:
             assignment_configs=configs,
             is_stored=True,
         )
-        self.records.append(StreamsRecord(Kind.GROUP, value=StreamsGroupEpoch(epoch, found, validated, configs)))
+        self.records.append(StreamsRecord(StreamsKind.GROUP, value=StreamsGroupEpoch(epoch, found, validated, configs)))
 
     def topics_hash(self) -> int:
         """Of the topics of the topology as they are now."""
@@ -141,7 +143,7 @@ class StreamsDecision:
         """The target is that of a group epoch, by default the present one."""
         epoch = self.group.epoch if epoch is None else epoch
         self.group = replace(self.group, assignment_epoch=epoch, assignment_timestamp_ms=timestamp_ms)
-        self.records.append(StreamsRecord(Kind.TARGET_EPOCH, value=TargetEpoch(epoch, timestamp_ms)))
+        self.records.append(StreamsRecord(StreamsKind.TARGET_EPOCH, value=TargetEpoch(epoch, timestamp_ms)))
 
     # Timers
 

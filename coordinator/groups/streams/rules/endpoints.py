@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from eosin.coordinator.groups.streams.assignors.tasks import Task
-from eosin.coordinator.groups.streams.rules.group import Endpoint, StreamsGroup
+from eosin.coordinator.groups.streams.rules.group import StreamsGroup, UserEndpoint
 from eosin.coordinator.groups.streams.topology.configuration import ConfiguredSubtopology
 
 TopicPartitions = tuple[tuple[str, tuple[int, ...]], ...]
@@ -15,7 +15,7 @@ TopicPartitions = tuple[tuple[str, tuple[int, ...]], ...]
 class EndpointPartitions(NamedTuple):
     """The partitions of topics whose state one member answers for, or keeps a copy of."""
 
-    endpoint: Endpoint
+    endpoint: UserEndpoint
     active: TopicPartitions
     standby: TopicPartitions
 

@@ -8,7 +8,7 @@ import msgspec
 from eosin.coordinator.groups.consumer.rules.events import MemberTimerFired
 from eosin.coordinator.groups.streams.assignors.tasks import MemberTasks
 from eosin.coordinator.groups.streams.rules.endpoints import EndpointPartitions
-from eosin.coordinator.groups.streams.rules.group import Endpoint, HeldTasks
+from eosin.coordinator.groups.streams.rules.group import HeldTasks, UserEndpoint
 from eosin.coordinator.groups.streams.rules.reconciliation import OwnedTasks
 from eosin.coordinator.groups.streams.topology.topology import InternalTopic, Topology
 from eosin.protocol.errors import ErrorCode
@@ -24,7 +24,7 @@ class StreamsHeartbeat(msgspec.Struct, frozen=True, gc=False):
     topology: Topology | None = None
     owned: OwnedTasks | None = None
     process_id: str | None = None
-    endpoint: Endpoint | None = None
+    endpoint: UserEndpoint | None = None
     tags: tuple[tuple[str, str], ...] | None = None
     endpoint_epoch: int = -1
     """The epoch of the endpoints that the member knows; -1 for none."""
@@ -51,7 +51,7 @@ StreamsEvent = StreamsHeartbeat | MemberTimerFired | DelayEnded | StreamsTargets
 
 
 class Status(IntEnum):
-    """What a member is told beside its tasks, by the number on the wire."""
+    """News for a member beside its tasks, by the number on the wire."""
 
     STALE_TOPOLOGY = 0
     MISSING_SOURCE_TOPICS = 1

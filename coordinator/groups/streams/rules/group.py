@@ -80,8 +80,8 @@ class HeldTasks(NamedTuple):
 NOTHING_HELD: Final = HeldTasks()
 
 
-class Endpoint(NamedTuple):
-    """Where a member answers queries of its states."""
+class UserEndpoint(NamedTuple):
+    """The address at which a member answers queries of its states."""
 
     host: str
     port: int
@@ -99,7 +99,7 @@ class StreamsMember(msgspec.Struct, frozen=True, gc=False):
     rebalance_timeout_ms: int = -1
     topology_epoch: int = 0
     process_id: str = ""
-    endpoint: Endpoint | None = None
+    endpoint: UserEndpoint | None = None
     tags: tuple[tuple[str, str], ...] = ()
     epoch: int = 0
     previous_epoch: int = 0
@@ -156,9 +156,9 @@ class StreamsGroup(msgspec.Struct, frozen=True, gc=False):
     members: SortedMap[str, StreamsMember] = EMPTY
     targets: SortedMap[str, MemberTasks] = EMPTY
     owners: Mapping[Task, Owner] = {}
-    """Who runs a task, or is to stop it."""
+    """The member that runs a task, or is to stop it."""
     copies: Mapping[ProcessTask, int] = {}
-    """How many members of a process keep a copy of a task's state."""
+    """The number of members of a process that keep a copy of a task's state."""
     is_stored: bool = False
     """True if the log has a record of the group."""
     # In memory alone, and so forgotten by a broker that dies:

@@ -42,7 +42,7 @@ def heartbeat(decision: StreamsDecision, request: StreamsHeartbeat, *, topics_ch
     before = _member(group, request)
     is_first = not group.members
     if request.topology is not None:
-        _take_topology(decision, request.topology, member_id=before.member_id)
+        _keep_topology(decision, request.topology, member_id=before.member_id)
     _configure(decision, topics_changed=topics_changed)
     _check_owned(decision.group, before, request.owned)
     updated = _updated(before, request)
@@ -58,7 +58,7 @@ def heartbeat(decision: StreamsDecision, request: StreamsHeartbeat, *, topics_ch
     compute_target(decision)
     after = _reconcile(decision, updated, request.owned)
     _time(decision, before, after)
-    return _answer(decision, request, before, after)
+    return _result(decision, request, before, after)
 
 
 # The member that the request is of
@@ -119,7 +119,7 @@ def _updated(member: StreamsMember, request: StreamsHeartbeat) -> StreamsMember:
 # The topology and the group epoch
 
 
-def _take_topology(decision: StreamsDecision, topology: Topology, *, member_id: str) -> None:
+def _keep_topology(decision: StreamsDecision, topology: Topology, *, member_id: str) -> None:
     """Keep the topology of the first member. One that is older is stale; another one can take its place only when
     nobody else runs the present one. Raises RefusedStreamsHeartbeat."""
     fault = fault_of(topology)
@@ -217,7 +217,7 @@ def _time(decision: StreamsDecision, before: StreamsMember, after: StreamsMember
 # The answer
 
 
-def _answer(
+def _result(
     decision: StreamsDecision, request: StreamsHeartbeat, before: StreamsMember, after: StreamsMember
 ) -> StreamsResult:
     group = decision.group

@@ -85,7 +85,7 @@ def _to(
 
 
 class _House:
-    """What others have, as the member sees it: of its process, and of the group."""
+    """The tasks of others, as the member sees them: of its process, and of the group."""
 
     __slots__ = ("_copies", "_member", "_mine", "_owners")
 

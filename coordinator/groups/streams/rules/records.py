@@ -10,7 +10,7 @@ from eosin.coordinator.groups.streams.rules.group import StreamsGroup, StreamsMe
 from eosin.coordinator.groups.streams.topology.topology import Topology
 
 
-class Kind(IntEnum):
+class StreamsKind(IntEnum):
     """The kind of a record, by the version in front of its key."""
 
     GROUP = 17
@@ -36,7 +36,7 @@ Value = StreamsGroupEpoch | TargetEpoch | StreamsMember | MemberTasks | Topology
 class StreamsRecord(msgspec.Struct, frozen=True, gc=False):
     """One record of a group."""
 
-    kind: Kind
+    kind: StreamsKind
     name: str = ""
     """The id of the member that the record is about; empty for the group itself."""
     value: Value | None = None
@@ -45,11 +45,11 @@ class StreamsRecord(msgspec.Struct, frozen=True, gc=False):
 
 def end_records(group: StreamsGroup) -> list[StreamsRecord]:
     """The tombstones of a whole group, in the order in which Apache Kafka can read them."""
-    records = [StreamsRecord(Kind.CURRENT, member_id) for member_id in group.members]
-    records += [StreamsRecord(Kind.TARGET, member_id) for member_id in group.members]
-    records.append(StreamsRecord(Kind.TARGET_EPOCH))
-    records += [StreamsRecord(Kind.MEMBER, member_id) for member_id in group.members]
-    records.append(StreamsRecord(Kind.GROUP))
+    records = [StreamsRecord(StreamsKind.CURRENT, member_id) for member_id in group.members]
+    records += [StreamsRecord(StreamsKind.TARGET, member_id) for member_id in group.members]
+    records.append(StreamsRecord(StreamsKind.TARGET_EPOCH))
+    records += [StreamsRecord(StreamsKind.MEMBER, member_id) for member_id in group.members]
+    records.append(StreamsRecord(StreamsKind.GROUP))
     if group.topology is not None:
-        records.append(StreamsRecord(Kind.TOPOLOGY))
+        records.append(StreamsRecord(StreamsKind.TOPOLOGY))
     return records

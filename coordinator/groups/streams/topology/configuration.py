@@ -41,12 +41,12 @@ class ConfiguredSubtopology(NamedTuple):
 
 
 class ConfiguredTopology(NamedTuple):
-    """What a topology comes to."""
+    """A topology over the topics that there are."""
 
     subtopologies: Mapping[str, ConfiguredSubtopology]
     """By id; none while the topology is not ready."""
     status: TopologyStatus | None
-    """What keeps it from being ready; None when nothing does."""
+    """The obstacle to its being ready; None when there is none."""
     detail: str
     """The same as a sentence; empty when there is nothing."""
     missing: tuple[InternalTopic, ...]

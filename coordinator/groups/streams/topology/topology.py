@@ -47,7 +47,7 @@ class Subtopology(NamedTuple):
 
 
 class Topology(NamedTuple):
-    """What the members of a streams group run."""
+    """The program that the members of a streams group run."""
 
     epoch: int
     subtopologies: tuple[Subtopology, ...]
@@ -63,7 +63,7 @@ class Topology(NamedTuple):
 
 
 def fault_of(topology: Topology) -> str | None:
-    """What is wrong with a topology whatever topics exist, as a sentence; None for a good one."""
+    """A sentence about what is wrong with a topology whatever topics exist; None for a good one."""
     names = [each.subtopology_id for each in topology.subtopologies]
     if len(set(names)) < len(names):
         return "two subtopologies have one id"

@@ -13,7 +13,7 @@ from eosin.coordinator.groups.rules.config import StreamsGroupConfig
 from eosin.coordinator.groups.streams.assignors.tasks import Task
 from eosin.coordinator.groups.streams.log.records import encoded
 from eosin.coordinator.groups.streams.log.replay import replayed
-from eosin.coordinator.groups.streams.rules.decide import decide, looks
+from eosin.coordinator.groups.streams.rules.decide import decide, reads_topics
 from eosin.coordinator.groups.streams.rules.events import (
     DelayEnded,
     Status,
@@ -22,14 +22,14 @@ from eosin.coordinator.groups.streams.rules.events import (
     StreamsResult,
 )
 from eosin.coordinator.groups.streams.rules.group import (
-    Endpoint,
     HeldTasks,
     StreamsGroup,
     StreamsGroupState,
     StreamsMemberState,
+    UserEndpoint,
 )
 from eosin.coordinator.groups.streams.rules.reconciliation import OwnedTasks
-from eosin.coordinator.groups.streams.rules.records import Kind
+from eosin.coordinator.groups.streams.rules.records import StreamsKind
 from eosin.coordinator.groups.streams.topology.topology import InternalTopic, Subtopology, Topology
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records.scan import KeyValue
@@ -58,7 +58,7 @@ class Cluster:
         self.topics = topics(**(counts or {"words": 4}))
         self.looked_at: object = None
         self.now_ms = 1_000_000
-        self.kinds: list[Kind] = []
+        self.kinds: list[StreamsKind] = []
         self.log: dict[bytes, KeyValue] = {}
         """The last record of each key."""
         self._offset = 0
@@ -72,7 +72,7 @@ class Cluster:
             topics=self.topics,
             topics_changed=self.looked_at is not self.topics,
         )
-        if not decided.is_refused and looks(event):
+        if not decided.is_refused and reads_topics(event):
             self.looked_at = self.topics
         self.group = decided.group
         self.kinds = [record.kind for record in decided.records]
@@ -117,7 +117,14 @@ def test_the_first_member_gets_every_task_in_one_batch_of_records() -> None:
     answer = cluster.join("m")
     assert (answer.error, answer.epoch, answer.statuses) == (ErrorCode.NONE, 2, {})
     assert active(answer) == {0, 1, 2, 3}
-    assert cluster.kinds == [Kind.TOPOLOGY, Kind.MEMBER, Kind.GROUP, Kind.TARGET, Kind.TARGET_EPOCH, Kind.CURRENT]
+    assert cluster.kinds == [
+        StreamsKind.TOPOLOGY,
+        StreamsKind.MEMBER,
+        StreamsKind.GROUP,
+        StreamsKind.TARGET,
+        StreamsKind.TARGET_EPOCH,
+        StreamsKind.CURRENT,
+    ]
     assert cluster.group.state is StreamsGroupState.STABLE
     again = cluster.beat("m", 2)
     assert (again.epoch, again.tasks, cluster.kinds) == (2, None, [])
@@ -206,7 +213,7 @@ def test_one_member_stops_the_whole_application_until_the_group_is_empty() -> No
 
 def test_members_hear_of_endpoints_when_these_answer_for_other_partitions() -> None:
     cluster = Cluster()
-    first = cluster.join("m", endpoint=Endpoint("localhost", 8080))
+    first = cluster.join("m", endpoint=UserEndpoint("localhost", 8080))
     (told,) = first.endpoints or ()
     assert (told.endpoint.port, told.active) == (8080, (("words", (0, 1, 2, 3)),))
     assert cluster.beat("m", 2, endpoint_epoch=first.endpoint_epoch).endpoints is None

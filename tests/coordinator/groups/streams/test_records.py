@@ -6,14 +6,14 @@ from eosin.coordinator.groups.consumer.rules.records import TargetEpoch
 from eosin.coordinator.groups.streams.assignors.tasks import MemberTasks, Task
 from eosin.coordinator.groups.streams.log.records import encoded, read_key, read_value
 from eosin.coordinator.groups.streams.rules.group import (
-    Endpoint,
     HeldTasks,
     StreamsGroup,
     StreamsMember,
     StreamsMemberState,
+    UserEndpoint,
     with_member,
 )
-from eosin.coordinator.groups.streams.rules.records import Kind, StreamsGroupEpoch, StreamsRecord, end_records
+from eosin.coordinator.groups.streams.rules.records import StreamsGroupEpoch, StreamsKind, StreamsRecord, end_records
 from eosin.coordinator.groups.streams.topology.topology import CopartitionGroup, InternalTopic, Subtopology, Topology
 from eosin.protocol.records.internal import encode_value
 from eosin.protocol.schemas.records.streams_groups import (
@@ -36,7 +36,7 @@ TOPOLOGY = Topology(
     ),
 )
 MEMBER = StreamsMember(
-    "m", None, "rack", "client", "/127.0.0.1", 45_000, 3, "process", Endpoint("localhost", 8080), (("zone", "a"),)
+    "m", None, "rack", "client", "/127.0.0.1", 45_000, 3, "process", UserEndpoint("localhost", 8080), (("zone", "a"),)
 )
 CURRENT = StreamsMember(
     "m",
@@ -51,14 +51,14 @@ CURRENT = StreamsMember(
 @pytest.mark.parametrize(
     "record",
     [
-        StreamsRecord(Kind.GROUP, "", StreamsGroupEpoch(4, -77, 3, (("num.standby.replicas", "1"),))),
-        StreamsRecord(Kind.GROUP, "", StreamsGroupEpoch(1, 0, -1, None)),
-        StreamsRecord(Kind.MEMBER, "m", MEMBER),
-        StreamsRecord(Kind.TARGET_EPOCH, "", TargetEpoch(4, 1_700_000_000_000)),
-        StreamsRecord(Kind.TARGET, "m", MemberTasks(frozenset({Task("0", 1)}), frozenset({Task("1", 0)}))),
-        StreamsRecord(Kind.CURRENT, "m", CURRENT),
-        StreamsRecord(Kind.TOPOLOGY, "", TOPOLOGY),
-        StreamsRecord(Kind.CURRENT, "m"),
+        StreamsRecord(StreamsKind.GROUP, "", StreamsGroupEpoch(4, -77, 3, (("num.standby.replicas", "1"),))),
+        StreamsRecord(StreamsKind.GROUP, "", StreamsGroupEpoch(1, 0, -1, None)),
+        StreamsRecord(StreamsKind.MEMBER, "m", MEMBER),
+        StreamsRecord(StreamsKind.TARGET_EPOCH, "", TargetEpoch(4, 1_700_000_000_000)),
+        StreamsRecord(StreamsKind.TARGET, "m", MemberTasks(frozenset({Task("0", 1)}), frozenset({Task("1", 0)}))),
+        StreamsRecord(StreamsKind.CURRENT, "m", CURRENT),
+        StreamsRecord(StreamsKind.TOPOLOGY, "", TOPOLOGY),
+        StreamsRecord(StreamsKind.CURRENT, "m"),
     ],
     ids=lambda record: f"{record.kind.name}{'' if record.value else ' gone'}",
 )
@@ -73,7 +73,7 @@ def test_a_record_comes_back_as_it_was(record: StreamsRecord) -> None:
 
 def test_active_tasks_without_epochs_and_states_of_a_newer_version_are_read() -> None:
     value = StreamsGroupCurrentMemberAssignmentValue(2, 1, 9, (StreamsAssignedTaskIds("0", (1, 2)),))
-    member = read_value(Kind.CURRENT, "m", encode_value(value, 0))
+    member = read_value(StreamsKind.CURRENT, "m", encode_value(value, 0))
     assert isinstance(member, StreamsMember)
     assert (member.state, member.assigned.active) == (StreamsMemberState.UNKNOWN, {Task("0", 1): 0, Task("0", 2): 0})
 
@@ -81,7 +81,14 @@ def test_active_tasks_without_epochs_and_states_of_a_newer_version_are_read() ->
 def test_the_tombstones_of_a_group_end_with_the_group_and_its_topology() -> None:
     group = with_member(StreamsGroup("g", topology=TOPOLOGY), CURRENT)
     kinds = [record.kind for record in end_records(group)]
-    assert kinds == [Kind.CURRENT, Kind.TARGET, Kind.TARGET_EPOCH, Kind.MEMBER, Kind.GROUP, Kind.TOPOLOGY]
+    assert kinds == [
+        StreamsKind.CURRENT,
+        StreamsKind.TARGET,
+        StreamsKind.TARGET_EPOCH,
+        StreamsKind.MEMBER,
+        StreamsKind.GROUP,
+        StreamsKind.TOPOLOGY,
+    ]
     assert all(record.value is None for record in end_records(group))
 
 

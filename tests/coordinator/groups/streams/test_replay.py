@@ -14,7 +14,7 @@ from eosin.coordinator.groups.streams.log.records import encoded
 from eosin.coordinator.groups.streams.log.replay import replayed
 from eosin.coordinator.groups.streams.rules.events import StreamsHeartbeat
 from eosin.coordinator.groups.streams.rules.group import StreamsGroup, StreamsMember
-from eosin.coordinator.groups.streams.rules.records import Kind, StreamsGroupEpoch, StreamsRecord
+from eosin.coordinator.groups.streams.rules.records import StreamsGroupEpoch, StreamsKind, StreamsRecord
 from eosin.coordinator.groups.streams.topology.topology import Subtopology, Topology
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records.batch import NewRecord
@@ -33,30 +33,31 @@ def written(broker: Broker, *some: NewRecord) -> None:
 
 
 def epoch(number: int) -> StreamsRecord:
-    return StreamsRecord(Kind.GROUP, value=StreamsGroupEpoch(number, 0, -1, None))
+    return StreamsRecord(StreamsKind.GROUP, value=StreamsGroupEpoch(number, 0, -1, None))
 
 
 def member(name: str) -> StreamsRecord:
-    return StreamsRecord(Kind.MEMBER, name, StreamsMember(name, process_id="p"))
+    return StreamsRecord(StreamsKind.MEMBER, name, StreamsMember(name, process_id="p"))
 
 
 def test_what_belongs_to_no_member_is_dropped_with_its_records() -> None:
     found = replayed(
         records(
-            StreamsRecord(Kind.TARGET, "lost", NO_TASKS),
-            StreamsRecord(Kind.CURRENT, "lost", StreamsMember("lost", epoch=2)),
+            StreamsRecord(StreamsKind.TARGET, "lost", NO_TASKS),
+            StreamsRecord(StreamsKind.CURRENT, "lost", StreamsMember("lost", epoch=2)),
             epoch(3),
             member("m"),
         )
     )
     group = found.groups["g"]
     assert (list(group.members), len(group.targets), group.epoch) == (["m"], 0, 3)
-    assert found.left_over["g"] == [StreamsRecord(Kind.CURRENT, "lost"), StreamsRecord(Kind.TARGET, "lost")]
+    lost = [StreamsRecord(kind, "lost") for kind in (StreamsKind.CURRENT, StreamsKind.TARGET)]
+    assert found.left_over["g"] == lost
 
 
 def test_a_topology_of_no_group_is_deleted() -> None:
-    found = replayed(records(StreamsRecord(Kind.TOPOLOGY, value=TOPOLOGY)))
-    assert (found.groups, found.left_over) == ({}, {"g": [StreamsRecord(Kind.TOPOLOGY)]})
+    found = replayed(records(StreamsRecord(StreamsKind.TOPOLOGY, value=TOPOLOGY)))
+    assert (found.groups, found.left_over) == ({}, {"g": [StreamsRecord(StreamsKind.TOPOLOGY)]})
 
 
 def test_a_group_with_a_record_that_cannot_be_read_is_left_out_alone(caplog: pytest.LogCaptureFixture) -> None:
