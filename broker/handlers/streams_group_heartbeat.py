@@ -22,6 +22,7 @@ from eosin.coordinator.groups.streams.assignors.tasks import Task
 from eosin.coordinator.groups.streams.rules.endpoints import EndpointPartitions, TopicPartitions
 from eosin.coordinator.groups.streams.rules.events import Status as StatusCode
 from eosin.coordinator.groups.streams.rules.events import StreamsHeartbeat, StreamsResult
+from eosin.coordinator.groups.streams.topology.topology import topology_bytes
 from eosin.model.features import STREAMS_VERSION
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.network.api import Api, RequestContext
@@ -62,6 +63,14 @@ async def _decided(request: StreamsGroupHeartbeatRequest, context: RequestContex
     if problem is not None:
         return StreamsResult(ErrorCode.INVALID_REQUEST, problem)
     heartbeat = heartbeat_of(request, context)
+    shares = services.group_shares
+    if shares is not None and heartbeat.topology is not None:
+        size = topology_bytes(heartbeat.topology)
+        if not shares.admits(context, request.group_id, size) and not await shares.admits_after_count(
+            context, request.group_id, size
+        ):
+            text = "The user's groups hold as much as they may (eosin.principal.group.bytes.max)."
+            return StreamsResult(ErrorCode.GROUP_MAX_SIZE_REACHED, text)
     groups = services.groups.streams
     told = await groups.heartbeat(request.group_id, heartbeat)
     return await _with_topics(request.group_id, heartbeat, told, context, services) if told.missing else told

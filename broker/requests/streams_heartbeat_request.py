@@ -2,12 +2,19 @@
 (streams-groups.md 2)."""
 
 from collections.abc import Iterator
+from typing import Final
 
 from eosin.coordinator.groups.streams.assignors.tasks import Task, Tasks
 from eosin.coordinator.groups.streams.rules.events import StreamsHeartbeat
 from eosin.coordinator.groups.streams.rules.group import JOIN_EPOCH, LEAVE_EPOCH, UserEndpoint
 from eosin.coordinator.groups.streams.rules.reconciliation import OwnedTasks
-from eosin.coordinator.groups.streams.topology.topology import CopartitionGroup, InternalTopic, Subtopology, Topology
+from eosin.coordinator.groups.streams.topology.topology import (
+    CopartitionGroup,
+    InternalTopic,
+    Subtopology,
+    Topology,
+    topology_bytes,
+)
 from eosin.network.api import RequestContext
 from eosin.protocol.names import INTERNAL_TOPICS, is_legal_topic_name
 from eosin.protocol.schemas.streams_group_heartbeat import (
@@ -16,6 +23,9 @@ from eosin.protocol.schemas.streams_group_heartbeat import (
     TopicInfo,
 )
 from eosin.protocol.schemas.streams_group_heartbeat import Subtopology as SubtopologySchema
+
+MOST_TOPOLOGY_BYTES: Final = 1_048_576
+"""Of the names and settings of one topology (OWN)."""
 
 
 def required_topics(request: StreamsGroupHeartbeatRequest) -> frozenset[str]:
@@ -66,6 +76,8 @@ def _problems(request: StreamsGroupHeartbeatRequest) -> Iterator[str]:
             yield "Topology must be non-null in first request."
     elif request.topology is not None:
         yield "Topology can only be provided in first request."
+    if (topology := _topology(request)) is not None and topology_bytes(topology) > MOST_TOPOLOGY_BYTES:
+        yield f"The names and settings of the topology take more than {MOST_TOPOLOGY_BYTES} bytes."
     if request.member_epoch < LEAVE_EPOCH:
         yield f"MemberEpoch {request.member_epoch} is not supported."
     if any(each is None for each in lists) and any(each is not None for each in lists):

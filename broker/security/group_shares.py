@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Final
 from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup
 from eosin.coordinator.groups.rules.group import Group, protocol_bytes
 from eosin.coordinator.groups.share.rules.group import ShareGroup
+from eosin.coordinator.groups.streams.rules.group import StreamsGroup
+from eosin.coordinator.groups.streams.topology.topology import topology_bytes
 from eosin.network.audit import log
 from eosin.protocol.errors import ErrorCode
 from eosin.runtime.log_budget import LogBudget
@@ -140,13 +142,15 @@ class GroupShares:
             found = self._groups.describe_consumer(group_id)
         if isinstance(found, ErrorCode):
             found = self._groups.share.describe(group_id)
+        if isinstance(found, ErrorCode):
+            found = self._groups.streams.describe(group_id)
         return None if isinstance(found, ErrorCode) or not found.members else found
 
 
 PARTITION_BYTES: Final = 200
 """Bytes that a partition of a consumer group takes, which its target, its owner and its member have."""
 
-AnyGroup = Group | ConsumerGroup | ShareGroup
+AnyGroup = Group | ConsumerGroup | ShareGroup | StreamsGroup
 
 
 def _size_of(group: AnyGroup) -> int:
@@ -157,6 +161,10 @@ def _size_of(group: AnyGroup) -> int:
             return _size_of_consumer_group(group)
         case ShareGroup():
             return _size_of_share_group(group)
+        case StreamsGroup():
+            tasks = len(group.owners) + len(group.copies)
+            topology = 0 if group.topology is None else topology_bytes(group.topology)
+            return MEMBER_BYTES * (1 + len(group.members)) + PARTITION_BYTES * tasks + topology
 
 
 def _size_of_share_group(group: ShareGroup) -> int:

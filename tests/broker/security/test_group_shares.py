@@ -106,7 +106,7 @@ class Groups:
 
     def __init__(self) -> None:
         self.live: dict[str, Group] = {}
-        self.share = SimpleNamespace(describe=self.describe_consumer)
+        self.share = self.streams = SimpleNamespace(describe=self.describe_consumer)
 
     def describe(self, group_id: str) -> Group | ErrorCode:
         return self.live.get(group_id, ErrorCode.GROUP_ID_NOT_FOUND)

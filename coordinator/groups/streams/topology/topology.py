@@ -62,6 +62,18 @@ class Topology(NamedTuple):
         return frozenset(names)
 
 
+def topology_bytes(topology: Topology) -> int:
+    """The characters of all names and settings of a topology."""
+    return sum(map(_subtopology_bytes, topology.subtopologies))
+
+
+def _subtopology_bytes(subtopology: Subtopology) -> int:
+    internal = (*subtopology.changelog_topics, *subtopology.repartition_source_topics)
+    names = (subtopology.subtopology_id, *subtopology.source_topics, *subtopology.repartition_sink_topics)
+    settings = sum(len(key) + len(value) for topic in internal for key, value in topic.configs)
+    return sum(map(len, names)) + sum(len(topic.name) for topic in internal) + settings
+
+
 def fault_of(topology: Topology) -> str | None:
     """A sentence about what is wrong with a topology whatever topics exist; None for a good one."""
     names = [each.subtopology_id for each in topology.subtopologies]
