@@ -96,7 +96,7 @@ class GroupShares:
             group_id = next(iter(share.groups), None)
             if group_id is not None:
                 del share.groups[group_id]
-                if self._with_members(group_id) is not None:
+                if self._that_holds(group_id) is not None:
                     share.groups[group_id] = None  # behind the others
                     self._move_to_end(principal, share)
             if not share.groups:
@@ -126,7 +126,7 @@ class GroupShares:
 
         def count(group_id: str) -> None:
             nonlocal held
-            group = self._with_members(group_id)
+            group = self._that_holds(group_id)
             if group is None:
                 share.groups.pop(group_id, None)
             else:
@@ -135,8 +135,8 @@ class GroupShares:
         await in_turns(list(share.groups), count, self._clock)
         share.held_bytes = held
 
-    def _with_members(self, group_id: str) -> "AnyGroup | None":
-        """A group of any kind; None if it has no members."""
+    def _that_holds(self, group_id: str) -> "AnyGroup | None":
+        """A group of any kind; None if it has no members and, of a streams group, no topology."""
         found: AnyGroup | ErrorCode = self._groups.describe(group_id)
         if isinstance(found, ErrorCode):
             found = self._groups.describe_consumer(group_id)
@@ -144,6 +144,8 @@ class GroupShares:
             found = self._groups.share.describe(group_id)
         if isinstance(found, ErrorCode):
             found = self._groups.streams.describe(group_id)
+        if isinstance(found, StreamsGroup) and found.topology is not None:
+            return found
         return None if isinstance(found, ErrorCode) or not found.members else found
 
 
