@@ -10,10 +10,13 @@ import pytest
 from broker_process import BrokerProcess
 from client_features import raise_feature
 from real_clients import confluent, streams
+from real_clients.tools import KafkaScripts
 from scenario import Scenario
 from toolchains import skipped_without
-from wire import Wire
-from wire_streams_group import described
+from wire import Wire, unique
+from wire_streams_group import StreamsMember, counting, described
+
+from eosin.protocol.errors import ErrorCode
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(400)]
 
@@ -88,3 +91,26 @@ def test_words_are_counted_by_a_streams_group_though_a_member_is_killed(
     if guarantee == "exactly_once_v2":
         assert {word: list(range(1, count + 1)) for word, count in WORDS.items()} == counts, second.log
     scenario.close()
+
+
+def test_the_tool_of_apache_kafka_lists_a_streams_group_and_deletes_it(address: str) -> None:
+    with skipped_without():
+        tools = KafkaScripts(address)
+    group, topic = unique("counters"), unique("words")
+
+    async def member(*, joins: bool) -> None:
+        wire = await Wire.open(address)
+        counting_words = StreamsMember(wire, group, "m")
+        if joins:
+            await wire.create_topic(topic, partitions=2)
+            await counting_words.join(counting(topic, group))
+            await counting_words.has(4)
+        else:
+            assert await counting_words.leave() == ErrorCode.NONE
+        await wire.close()
+
+    asyncio.run(member(joins=True))
+    assert group in tools.run("kafka-streams-groups", "--list").out.split()
+    asyncio.run(member(joins=False))
+    tools.run("kafka-streams-groups", "--delete", "--group", group)
+    assert group not in tools.run("kafka-streams-groups", "--list").out.split()

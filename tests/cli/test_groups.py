@@ -347,6 +347,7 @@ def test_a_streams_group_is_shown_with_its_members_and_deleted_when_it_has_none(
         (member,) = found["members"]
         assert (member["member_id"], member["epoch"]) == ("a", epoch)
         assert member["partitions"] == ["orders-0", "orders-1"]
+        assert "group counters: Stable, 1 member" in shell.ok("explain", "counters").lines[0]
         code, said = shell.refused("groups", "delete", "counters")
         assert (code, "is Stable with 1 member: stop them first" in said) == (1, True), said
         code, said = shell.refused("features", "downgrade", "streams.version=0")
