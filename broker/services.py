@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from eosin.broker.fetching.gone import GonePartitions
 from eosin.broker.producing.large_batches import LargeBatches
 from eosin.broker.security.new_producers import new_producers_of
+from eosin.broker.streams_topics import StreamsTopics
 from eosin.broker.transactions.coordinator_connections import CoordinatorConnections
 from eosin.broker.unserved_groups import UnservedGroups
 from eosin.network.response_memory import ResponseMemory
@@ -56,6 +57,7 @@ class Services:
     sharing: "Sharing"
     """Share groups at the leader of their partitions."""
     unserved_groups: UnservedGroups = field(init=False)
+    streams_topics: StreamsTopics = field(init=False)
     large_batches: LargeBatches = field(init=False)
     timestamp_searches: ThreadTurns = field(default_factory=lambda: ThreadTurns(1))
     """Turns to look for a record by its timestamp. One at a time: between two batches a search waits for the disk, and
@@ -89,6 +91,7 @@ class Services:
 
     def __post_init__(self) -> None:
         self.unserved_groups = UnservedGroups(self.clock)
+        self.streams_topics = StreamsTopics(self.cluster, self.clock)
         self.new_producers = new_producers_of(self.config, self.clock)
         self.large_batches = LargeBatches(self.clock)
         self.gone_partitions = GonePartitions(self.clock)

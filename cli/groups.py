@@ -22,6 +22,7 @@ from eosin.client.groups import (
     CLASSIC,
     CONSUMER,
     SHARE,
+    STREAMS,
     GroupAdmin,
     GroupDescription,
     GroupMember,
@@ -74,7 +75,7 @@ _CONSUMER_MEMBERS: Final = {
     "moves": "MOVES",
 }
 """Of a consumer group (KIP-848); `MOVES` has what is to be revoked and what is still to come."""
-_CONSUMING: Final = frozenset({"", CLASSIC, CONSUMER})
+_CONSUMING: Final = frozenset({"", CLASSIC, CONSUMER, STREAMS})
 """The types of groups that commit offsets; brokers before 3.8 tell none."""
 _SHARE_MEMBERS: Final = {
     name: title for name, title in _CONSUMER_MEMBERS.items() if name not in ("instance_id", "protocol", "moves")
@@ -139,8 +140,8 @@ def parser() -> Parser:
         description="Show where groups are in each partition, and how much they have not read: LAG counts offsets,"
         " RECORD LAG the records that a read_committed reader will be given. Without a name: all groups that commit"
         " offsets, in one table. Of a share group (KIP-932), START is the first record that is not done with."
-        " Members of a consumer group (KIP-848) have an epoch, a subscription, and MOVES: -PARTITION is to be revoked,"
-        " +PARTITION is still to come.",
+        " Members of a consumer or streams group (KIP-848, KIP-1071) have an epoch, a subscription, and MOVES:"
+        " -PARTITION is to be revoked, +PARTITION is still to come.",
         examples=["eosin groups describe", "eosin groups describe readers --members"],
     )
     completed_by("group", describing.add_argument("groups", nargs="*", metavar="GROUP"))
@@ -301,7 +302,7 @@ async def _describe(client: Client, options: Namespace) -> Sequence[str]:
             rows += [{"group": name, **each} for each in (members if options.members else positions)]
         else:
             lines.append(_heading(group, positions))
-            of_members = _CONSUMER_MEMBERS if group.type == CONSUMER else _MEMBERS
+            of_members = _CONSUMER_MEMBERS if group.type in (CONSUMER, STREAMS) else _MEMBERS
             lines += shown(members, of_members, options) if options.members else shown(positions, _POSITIONS, options)
     if not options.groups and not options.json:
         lines = shown(rows, {"group": "GROUP", **(_MEMBERS if options.members else _POSITIONS)}, options)

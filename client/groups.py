@@ -12,11 +12,12 @@ from typing import Final
 from eosin.client.client import Client, CoordinatorType
 from eosin.client.errors import check
 from eosin.client.share_groups import described_share_group
+from eosin.client.streams_groups import described_streams_group, inputs_of, partitions_of
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.internal import decode_value
-from eosin.protocol.schemas import consumer_group_describe, share_group_describe
+from eosin.protocol.schemas import consumer_group_describe, share_group_describe, streams_group_describe
 from eosin.protocol.schemas.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from eosin.protocol.schemas.describe_groups import (
     DescribedGroup,
@@ -57,6 +58,8 @@ CONSUMER: Final = "consumer"
 CLASSIC: Final = "classic"
 SHARE: Final = "share"
 """The type of a share group (KIP-932)."""
+STREAMS: Final = "streams"
+"""The type of a group of Kafka Streams (KIP-1071)."""
 _NOT_THIS_KIND: Final = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION)
 _CONSUMER_MEMBER: Final = 1
 _NO_OFFSET: Final = -1
@@ -96,8 +99,8 @@ class GroupMember:
     regex: str = ""
     """The regular expression that it is subscribed to; empty for none."""
     protocol: str = CLASSIC
-    """`consumer`, `share`, or `classic` for a member that joined by JoinGroup; empty where the broker is too old to
-    tell."""
+    """`consumer`, `share`, `streams`, or `classic` for a member that joined by JoinGroup; empty where the broker is too
+    old to tell."""
 
 
 def subscription_of(topics: Iterable[str], regex: str) -> list[str]:
@@ -123,7 +126,7 @@ class GroupDescription:
     assignor: str
     members: tuple[GroupMember, ...]
     epoch: int | None = None
-    """Of a consumer or share group: grows with each change of its members, subscriptions and topics."""
+    """Of a consumer, share or streams group: grows with each change of its members, subscriptions and topics."""
     assignment_epoch: int | None = None
     """The group epoch that the present target was computed at."""
 
@@ -177,13 +180,13 @@ class GroupAdmin:
         return await self._client.retry(attempt)
 
     async def _described_anew(self, node: int, group_id: str) -> GroupDescription:
-        """The group where it is one of KIP-848 or KIP-932."""
+        """The group where it is one of KIP-848, KIP-932 or KIP-1071."""
         group = await self._described_consumers(node, group_id)
         if group is not None:
             return group
         found = await described_share_group(self._client, node, group_id)
         if found is None or found.error_code in _NOT_THIS_KIND:
-            return GroupDescription(group_id, node, DEAD, "", "", ())
+            return await self._described_streams(node, group_id)
         check(found.error_code, f"describing group {group_id!r}", found.error_message)
         return GroupDescription(
             group_id,
@@ -192,6 +195,24 @@ class GroupAdmin:
             SHARE,
             found.assignor_name,
             tuple(map(_share_member, found.members)),
+            found.group_epoch,
+            found.assignment_epoch,
+        )
+
+    async def _described_streams(self, node: int, group_id: str) -> GroupDescription:
+        """The group where it is one of KIP-1071."""
+        found = await described_streams_group(self._client, node, group_id)
+        if found is None or found.error_code in _NOT_THIS_KIND:
+            return GroupDescription(group_id, node, DEAD, "", "", ())
+        check(found.error_code, f"describing group {group_id!r}", found.error_message)
+        inputs = inputs_of(found)
+        return GroupDescription(
+            group_id,
+            node,
+            found.group_state,
+            STREAMS,
+            found.assignor_name or "",
+            tuple(_streams_member(each, inputs) for each in found.members),
             found.group_epoch,
             found.assignment_epoch,
         )
@@ -338,6 +359,21 @@ def _share_member(found: share_group_describe.Member) -> GroupMember:
         found.member_epoch,
         topics=found.subscribed_topic_names,
         protocol=SHARE,
+    )
+
+
+def _streams_member(found: streams_group_describe.Member, inputs: Mapping[str, tuple[str, ...]]) -> GroupMember:
+    return GroupMember(
+        found.member_id,
+        found.instance_id,
+        found.client_id,
+        found.client_host,
+        partitions_of(found.assignment, inputs),
+        found.rack_id,
+        found.member_epoch,
+        partitions_of(found.target_assignment, inputs),
+        topics=tuple(sorted({name for names in inputs.values() for name in names})),
+        protocol=STREAMS,
     )
 
 

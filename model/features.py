@@ -17,6 +17,8 @@ GROUP_VERSION: Final = "group.version"
 """At 1, consumer groups are served (KIP-848)."""
 SHARE_VERSION: Final = "share.version"
 """At 1, share groups are served (KIP-932)."""
+STREAMS_VERSION: Final = "streams.version"
+"""At 1, streams groups are served (KIP-1071)."""
 EOSIN_VERSION: Final = "eosin.version"
 """Tells brokers of Eosin from others; its range holds 0, the level of a feature that nobody has finalized, and goes up
 to `SERVES_READERS` since followers answer consumers (cluster.md 4.20)."""
@@ -32,7 +34,7 @@ SUPPORTED_JOINED: Final[Mapping[str, LevelRange]] = {
     "eligible.leader.replicas.version": (0, 1),
     GROUP_VERSION: (0, 1),
     SHARE_VERSION: (0, 0),
-    "streams.version": (0, 0),
+    STREAMS_VERSION: (0, 0),
     EOSIN_VERSION: (0, SERVES_READERS),
 }
 """Levels that one broker of several works with. A feature that is not named counts as 0 to 0, so that a cluster with
@@ -41,7 +43,7 @@ kinds of groups that Eosin does not coordinate refuses it."""
 SUPPORTED_ALONE: Final[Mapping[str, LevelRange]] = {
     GROUP_VERSION: (0, 1),
     SHARE_VERSION: (0, 1),
-    "streams.version": (0, 0),
+    STREAMS_VERSION: (0, 1),
     TRANSACTION_VERSION: SUPPORTED_JOINED[TRANSACTION_VERSION],
 }
 """Levels that a broker alone works with: its metadata have no records that the other features are about. Features of
@@ -51,7 +53,7 @@ NO_LEVELS: Final[Mapping[str, int]] = {}
 LEVELS_OF_NEW_DIRECTORIES: Final[Mapping[str, int]] = {GROUP_VERSION: 1}
 """Levels that a broker alone begins with. An older directory keeps its own until they are raised."""
 
-CHANGED_WHILE_RUNNING: Final = frozenset({GROUP_VERSION, SHARE_VERSION})
+CHANGED_WHILE_RUNNING: Final = frozenset({GROUP_VERSION, SHARE_VERSION, STREAMS_VERSION})
 """Features of a broker alone whose level stands in its metadata, and changes with UpdateFeatures."""
 
 LEVEL_SETTINGS: Final[Mapping[str, str]] = {TRANSACTION_VERSION: "eosin.transaction.version"}

@@ -21,7 +21,7 @@ from eosin.broker.services import Services
 from eosin.broker.share_states import ShareStates
 from eosin.broker.sharing.sharing import Sharing
 from eosin.broker.transactions.verification import TransactionVerification
-from eosin.cluster.metadata.group_configs import consumer_configs, share_configs
+from eosin.cluster.metadata.group_configs import consumer_configs, share_configs, streams_configs
 from eosin.cluster.metadata.responses import MetadataResponses
 from eosin.coordinator.groups.coordinator import GroupCoordinator
 from eosin.coordinator.groups.share.ports import ShareSurroundings
@@ -246,6 +246,7 @@ def assemble(part: ClusterPart, outside: Outside) -> Parts:
         topics=cluster,
         consumer_config_of=consumer_configs(cluster, config).of,
         share=ShareSurroundings(states, share_config_of),
+        streams_config_of=streams_configs(cluster, config).of,
     )
     markers.bind(groups)
     acls = cluster.acl_entries(clock) if config.has_authorizer else None

@@ -25,7 +25,7 @@ from eosin.settings.quorum import (
 )
 from eosin.settings.security import resolved
 from eosin.settings.settings import INT_MAX, LONG_MAX, Setting, SettingKind, setting, settings_of, value_text
-from eosin.settings.share_groups import ShareGroupSettings
+from eosin.settings.streams_groups import StreamsGroupSettings
 from eosin.settings.topics import CODECS, defaults_from
 from eosin.storage.log.config import DAY_MS, LogConfig
 
@@ -43,7 +43,7 @@ LIST: Final = SettingKind.LIST
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerConfig(ShareGroupSettings):
+class BrokerConfig(StreamsGroupSettings):
     """All settings, typed. `sources.load_config` builds one from texts; fields may also be given directly."""
 
     # Who and where

@@ -3,7 +3,13 @@ config."""
 
 from typing import TYPE_CHECKING
 
-from eosin.coordinator.groups.rules.config import ConsumerGroupConfig, GroupConfig, MigrationPolicy, ShareGroupConfig
+from eosin.coordinator.groups.rules.config import (
+    ConsumerGroupConfig,
+    GroupConfig,
+    MigrationPolicy,
+    ShareGroupConfig,
+    StreamsGroupConfig,
+)
 from eosin.coordinator.transactions.rules.config import TransactionConfig
 from eosin.settings.broker import BrokerConfig
 from eosin.storage.compaction.cleaner import CleanerConfig
@@ -54,6 +60,7 @@ def group_config(config: BrokerConfig) -> GroupConfig:
         eosin_group_member_metadata_max_bytes=config.eosin_group_member_metadata_max_bytes,
         consumer=consumer_group_config(config),
         share=share_group_config(config),
+        streams=streams_group_config(config),
     )
 
 
@@ -95,6 +102,19 @@ def share_group_config(config: BrokerConfig) -> ShareGroupConfig:
         record_lock_duration_ms=config.group_share_record_lock_duration_ms,
         delivery_count_limit=config.group_share_delivery_count_limit,
         partition_max_record_locks=config.group_share_partition_max_record_locks,
+    )
+
+
+def streams_group_config(config: BrokerConfig) -> StreamsGroupConfig:
+    """The settings of streams groups that have none of their own."""
+    return StreamsGroupConfig(
+        session_timeout_ms=config.group_streams_session_timeout_ms,
+        heartbeat_interval_ms=config.group_streams_heartbeat_interval_ms,
+        assignment_interval_ms=config.group_streams_assignment_interval_ms,
+        max_size=config.group_streams_max_size,
+        num_standby_replicas=config.group_streams_num_standby_replicas,
+        initial_rebalance_delay_ms=config.group_streams_initial_rebalance_delay_ms,
+        eosin_topology_max_tasks=config.eosin_topology_max_tasks,
     )
 
 

@@ -1,8 +1,8 @@
 """The settings of single groups (config resource GROUP): their names, types and ranges (consumer-groups.md 13).
 
 Always true: a value that was accepted lies within the range that the broker's own settings allow for it; one whose
-range was narrowed since counts as the nearest end of it. Settings of streams groups, and of dead letters, are kept,
-with Kafka's default ranges, and have no effect.
+range was narrowed since counts as the nearest end of it. Settings of dead letters, and of streams groups those that
+choose an assignor, are kept and have no effect.
 """
 
 from collections.abc import Mapping
@@ -15,6 +15,7 @@ from eosin.coordinator.groups.rules.config import (
     READ_UNCOMMITTED,
     ConsumerGroupConfig,
     ShareGroupConfig,
+    StreamsGroupConfig,
 )
 from eosin.settings.broker import BrokerConfig
 from eosin.settings.settings import Setting, SettingError, SettingKind, Synonym
@@ -25,9 +26,14 @@ HEARTBEAT_INTERVAL: Final = "consumer.heartbeat.interval.ms"
 ASSIGNMENT_INTERVAL: Final = "consumer.assignment.interval.ms"
 SHARE_SESSION_TIMEOUT: Final = "share.session.timeout.ms"
 SHARE_HEARTBEAT_INTERVAL: Final = "share.heartbeat.interval.ms"
+STREAMS_SESSION_TIMEOUT: Final = "streams.session.timeout.ms"
+STREAMS_HEARTBEAT_INTERVAL: Final = "streams.heartbeat.interval.ms"
+INITIAL_REBALANCE_DELAY: Final = "streams.initial.rebalance.delay.ms"
 AUTO_OFFSET_RESET: Final = "share.auto.offset.reset"
 _RESETS: Final = (LATEST, "earliest")
 _BY_DURATION: Final = "by_duration:P"
+_NONE: Final = ""
+"""In place of a setting with the lowest value: it is 0."""
 RANGES: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
     {
         "consumer.session.timeout.ms": (
@@ -60,6 +66,16 @@ RANGES: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
             "group.share.min.partition.max.record.locks",
             "group.share.max.partition.max.record.locks",
         ),
+        "streams.session.timeout.ms": ("group.streams.min.session.timeout.ms", "group.streams.max.session.timeout.ms"),
+        "streams.heartbeat.interval.ms": (
+            "group.streams.min.heartbeat.interval.ms",
+            "group.streams.max.heartbeat.interval.ms",
+        ),
+        "streams.assignment.interval.ms": (
+            "group.streams.min.assignment.interval.ms",
+            "group.streams.max.assignment.interval.ms",
+        ),
+        "streams.num.standby.replicas": (_NONE, "group.streams.max.standby.replicas"),
     }
 )
 """The settings of groups whose range is that of two settings of the broker."""
@@ -67,12 +83,17 @@ _OF_CONSUMER: Final = tuple(name for name in RANGES if name.startswith("consumer
 _OF_SHARE: Final = tuple(name for name in RANGES if name.startswith("share."))
 _OF_SHARE_ALONE: Final = (AUTO_OFFSET_RESET, "share.isolation.level", "share.renew.acknowledge.enable")
 """Settings of share groups that the broker has none for."""
-SESSIONS: Final = ((SESSION_TIMEOUT, HEARTBEAT_INTERVAL), (SHARE_SESSION_TIMEOUT, SHARE_HEARTBEAT_INTERVAL))
+_OF_STREAMS: Final = (*(name for name in RANGES if name.startswith("streams.")), INITIAL_REBALANCE_DELAY)
+SESSIONS: Final = (
+    (SESSION_TIMEOUT, HEARTBEAT_INTERVAL),
+    (SHARE_SESSION_TIMEOUT, SHARE_HEARTBEAT_INTERVAL),
+    (STREAMS_SESSION_TIMEOUT, STREAMS_HEARTBEAT_INTERVAL),
+)
 """Of each kind, the settings that must fit together."""
 
 
 def _field(name: str) -> str:
-    """The field of `ConsumerGroupConfig` or `ShareGroupConfig` that a setting fills."""
+    """The field of the config of its kind of groups that a setting fills."""
     return name.partition(".")[2].replace(".", "_")
 
 
@@ -93,7 +114,7 @@ def _kept(
         name=name,
         kind=kind,
         default=default,
-        doc="A setting of streams groups or of dead letters, which has no effect here.",
+        doc="A setting of assignors of streams groups or of dead letters, which has no effect here.",
         at_least=at_least,
         at_most=at_most,
         choices=choices,
@@ -131,24 +152,31 @@ _ALL: Final = (
     ),
     _kept("errors.deadletterqueue.topic.name", SettingKind.STRING, ""),
     _kept("errors.deadletterqueue.copy.record.enable", SettingKind.BOOLEAN, False),
-    _kept("streams.session.timeout.ms", _INT, 45_000, at_least=45_000, at_most=60_000),
-    _kept("streams.heartbeat.interval.ms", _INT, 5000, at_least=5000, at_most=15_000),
-    _kept("streams.assignment.interval.ms", _INT, 1000, at_least=0, at_most=15_000),
-    _kept("streams.num.standby.replicas", _INT, 0, at_least=0, at_most=2),
-    _kept("streams.initial.rebalance.delay.ms", _INT, 3000, at_least=0),
+    _ranged(STREAMS_SESSION_TIMEOUT, 45_000, "A member that sends nothing for so long is out."),
+    _ranged(STREAMS_HEARTBEAT_INTERVAL, 5000, "How often members send a heartbeat."),
+    _ranged("streams.assignment.interval.ms", 1000, "The group gets another target after so long at the earliest."),
+    _ranged("streams.num.standby.replicas", 0, "Copies that members keep of each task's state."),
+    Setting(
+        name=INITIAL_REBALANCE_DELAY,
+        kind=_INT,
+        default=3000,
+        doc="The first members wait so long for others before tasks are dealt out.",
+        synonyms=(Synonym(name=f"group.{INITIAL_REBALANCE_DELAY}"),),
+        at_least=0,
+    ),
     _kept("streams.assignor.name", SettingKind.STRING, "sticky"),
     _kept("streams.rack.aware.assignment.tags", SettingKind.LIST, ()),
 )
 GROUP_CONFIGS: Final[Mapping[str, Setting]] = MappingProxyType({each.name: each for each in _ALL})
 """Every setting of a group that Kafka 4.4 describes, by name."""
-KEPT: Final = frozenset(GROUP_CONFIGS) - frozenset(RANGES) - frozenset(_OF_SHARE_ALONE)
+KEPT: Final = frozenset(GROUP_CONFIGS) - frozenset(RANGES) - frozenset((*_OF_SHARE_ALONE, *_OF_STREAMS))
 """The settings without effect."""
 
 
 def range_of(name: str, config: BrokerConfig) -> tuple[int, int]:
     """The lowest and the highest value that the broker's settings allow for a setting of a group."""
     lowest, highest = RANGES[name]
-    return config.value(lowest), config.value(highest)
+    return 0 if lowest == _NONE else config.value(lowest), config.value(highest)
 
 
 def check_ranges(config: BrokerConfig) -> None:
@@ -172,7 +200,9 @@ def check_group_config(name: str, text: str, config: BrokerConfig) -> None:
         raise SettingError(f"{name} must be {', '.join(_RESETS)} or by_duration: with a duration, not {text!r}")
 
 
-def check_together(of_group: ConsumerGroupConfig | ShareGroupConfig, session: str, heartbeat: str) -> None:
+def check_together(
+    of_group: ConsumerGroupConfig | ShareGroupConfig | StreamsGroupConfig, session: str, heartbeat: str
+) -> None:
     """Raises `SettingError` if members could not keep their places: heartbeats must come within the session. The names
     are those of the two settings."""
     if of_group.session_timeout_ms <= of_group.heartbeat_interval_ms:
@@ -197,7 +227,14 @@ def share_config(
     return _over(own, of_all, (*_OF_SHARE, *_OF_SHARE_ALONE), config)
 
 
-_Config = TypeVar("_Config", ConsumerGroupConfig, ShareGroupConfig)
+def streams_config(
+    own: Mapping[str, str], of_all: StreamsGroupConfig, config: BrokerConfig
+) -> tuple[StreamsGroupConfig, list[str]]:
+    """The same of a streams group."""
+    return _over(own, of_all, _OF_STREAMS, config)
+
+
+_Config = TypeVar("_Config", ConsumerGroupConfig, ShareGroupConfig, StreamsGroupConfig)
 
 
 def _over(

@@ -24,11 +24,7 @@ fetch.purgatory.purge.interval.requests follower.fetch.last.tiered.offset.enable
 group.coordinator.append.linger.ms group.coordinator.append.max.buffer.size group.coordinator.background.threads
 group.coordinator.cached.buffer.max.bytes group.coordinator.new.enable group.coordinator.rebalance.protocols
 group.coordinator.threads group.share.enable group.share.max.groups group.share.persister.class.name
-group.streams.assignment.interval.ms group.streams.heartbeat.interval.ms group.streams.initial.rebalance.delay.ms
-group.streams.max.assignment.interval.ms group.streams.max.heartbeat.interval.ms group.streams.max.session.timeout.ms
-group.streams.max.size group.streams.max.standby.replicas group.streams.min.assignment.interval.ms
-group.streams.min.heartbeat.interval.ms group.streams.min.session.timeout.ms group.streams.num.standby.replicas
-group.streams.session.timeout.ms inter.broker.protocol.version internal.log.cleaner.threads
+inter.broker.protocol.version internal.log.cleaner.threads
 kafka.metrics.polling.interval.secs kafka.metrics.reporters leader.imbalance.check.interval.seconds
 leader.imbalance.per.broker.percentage log.cleaner.io.buffer.load.factor log.cleaner.io.buffer.size
 log.cleaner.threads log.flush.offset.checkpoint.interval.ms log.flush.start.offset.checkpoint.interval.ms

@@ -1,39 +1,178 @@
 """StreamsGroupDescribe (key 89), versions 0-1: the state of streams groups (KIP-1071).
 
-Announced and refused, each group by itself in the order asked: see `eosin.broker.unserved_groups`. Admin clients ask
-DescribeGroups for such a group then, so classic groups stay describable.
+Each group by itself in the order asked. A group of another kind, or none, is 69; on 35 too, which every group has while
+`streams.version` is at level 0 (`eosin.broker.unserved_groups`), admin clients ask DescribeGroups for it. A topic of
+the topology without the right to describe it hides its group with 29. A group that is named again and again is
+described once, as it is when its turn comes. No topology description is kept (KIP-1331), and the response says so.
 """
 
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from eosin.broker.requests.described_groups import describe_each
 from eosin.broker.services import Services
-from eosin.broker.unserved_groups import GroupProtocol, refused_groups
+from eosin.broker.unserved_groups import GroupProtocol
+from eosin.coordinator.groups.streams.assignors.tasks import MemberTasks, Task
+from eosin.coordinator.groups.streams.rules.group import HeldTasks, StreamsGroup, StreamsMember
+from eosin.coordinator.groups.streams.topology import topology as topologies
+from eosin.coordinator.groups.streams.topology.configuration import ConfiguredTopology
+from eosin.coordinator.steps import InSteps
+from eosin.model.features import STREAMS_VERSION
+from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext
-from eosin.network.many_items import made_for_each
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.streams_group_describe import (
+    Assignment,
     DescribedGroup,
+    Endpoint,
+    KeyValue,
+    Member,
     StreamsGroupDescribeRequest,
     StreamsGroupDescribeResponse,
+    Subtopology,
+    TaskIds,
+    TopicInfo,
+    Topology,
 )
-from eosin.security.access import open_to_all
+from eosin.protocol.types import Message
+from eosin.protocol.wire.codec import EncodedBody
+from eosin.security.access import Access, on_each, silently
+from eosin.security.authorized_operations import NOT_ASKED
+
+ASSIGNOR: Final = "sticky"
+ITEMS_PER_MEMBER: Final = 4
+"""Of a description: the member, its lists of tasks, and its names."""
 
 
 async def handle(
     request: StreamsGroupDescribeRequest, context: RequestContext, services: Services
-) -> StreamsGroupDescribeResponse:
-    names = request.group_ids
-    groups = refused_groups(names, GroupProtocol.STREAMS, _refused)
-    return StreamsGroupDescribeResponse(groups=tuple(await made_for_each(groups, len(names), context, services)))
+) -> Message | EncodedBody:
+    tells_operations = request.include_authorized_operations
+    return await describe_each(
+        request.group_ids,
+        context,
+        services,
+        key=ApiKey.STREAMS_GROUP_DESCRIBE,
+        feature=STREAMS_VERSION,
+        protocol=GroupProtocol.STREAMS,
+        size_of=lambda group_id: _size(group_id, services),
+        described=lambda group_id: _described(group_id, tells_operations, context, services),
+        refusal=_refusal,
+        response=lambda groups: StreamsGroupDescribeResponse(groups=groups),
+    )
 
 
-def _refused(group_id: str, error: ErrorCode, text: str | None = None) -> DescribedGroup:
-    return DescribedGroup(error_code=error, error_message=text, group_id=group_id)
+def _size(group_id: str, services: Services) -> int:
+    """About how many items the description of a group has."""
+    group = services.groups.streams.describe(group_id)
+    if isinstance(group, ErrorCode):
+        return 0
+    topics = 0 if group.topology is None else sum(len(each) for each in group.topology.subtopologies)
+    return topics + ITEMS_PER_MEMBER * len(group.members) + len(group.owners) + len(group.copies)
+
+
+def _described(
+    group_id: str, tells_operations: bool, context: RequestContext, services: Services
+) -> InSteps[DescribedGroup]:
+    """Describe a group as it is now, a member in each step."""
+    group = services.groups.streams.describe(group_id)
+    if isinstance(group, ErrorCode):
+        text = f"Group {group_id} is not a streams group." if group is ErrorCode.GROUP_ID_NOT_FOUND else None
+        return _refusal(group_id, group, text)
+    session = context.session
+    for name in () if group.topology is None else group.topology.topics:
+        yield
+        if not session.may(Operation.DESCRIBE, ResourceType.TOPIC, name, quiet=True):
+            text = "The group has described topic(s) that the client is not authorized to describe."
+            return _refusal(group_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED, text)
+    operations = session.operations(ResourceType.GROUP, group_id) if tells_operations else NOT_ASKED
+    members: list[Member] = []
+    for member in group.members.values():
+        members.append(_member(group, member))
+        yield
+    return DescribedGroup(
+        group_id=group_id,
+        group_state=group.state.value,
+        group_epoch=group.epoch,
+        assignment_epoch=group.assignment_epoch,
+        topology=None if group.topology is None else _topology(group.topology, group.configured),
+        members=tuple(members),
+        authorized_operations=operations,
+        assignor_name=ASSIGNOR,
+    )
+
+
+def _member(group: StreamsGroup, member: StreamsMember) -> Member:
+    return Member(
+        member_id=member.member_id,
+        member_epoch=member.epoch,
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        topology_epoch=member.topology_epoch,
+        process_id=member.process_id,
+        user_endpoint=None if member.endpoint is None else Endpoint(*member.endpoint),
+        client_tags=tuple(KeyValue(*each) for each in member.tags),
+        assignment=_assignment(member.assigned),
+        target_assignment=_assignment(group.target(member.member_id)),
+    )
+
+
+def _assignment(tasks: HeldTasks | MemberTasks) -> Assignment:
+    warmup = tasks.warmup if isinstance(tasks, HeldTasks) else ()
+    return Assignment(_task_ids(tasks.active), _task_ids(tasks.standby), _task_ids(warmup))
+
+
+def _task_ids(tasks: Iterable[Task]) -> tuple[TaskIds, ...]:
+    found: dict[str, list[int]] = {}
+    for subtopology_id, partition in sorted(tasks):
+        found.setdefault(subtopology_id, []).append(partition)
+    return tuple(TaskIds(name, tuple(some)) for name, some in found.items())
+
+
+def _topology(topology: topologies.Topology, configured: ConfiguredTopology | None) -> Topology:
+    """The topology, with the numbers of partitions that were worked out, where they were."""
+    counts = {} if configured is None else _counts(topology, configured)
+    return Topology(
+        topology.epoch,
+        tuple(
+            Subtopology(
+                each.subtopology_id,
+                each.source_topics,
+                each.repartition_sink_topics,
+                tuple(_topic(topic, counts) for topic in each.changelog_topics),
+                tuple(_topic(topic, counts) for topic in each.repartition_source_topics),
+            )
+            for each in topology.subtopologies
+        ),
+    )
+
+
+def _counts(topology: topologies.Topology, configured: ConfiguredTopology) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for each in topology.subtopologies:
+        found = configured.subtopologies.get(each.subtopology_id)
+        if found is not None:
+            counts.update(found.inputs)
+            counts.update(dict.fromkeys((topic.name for topic in each.changelog_topics), found.task_count))
+    return counts
+
+
+def _topic(topic: topologies.InternalTopic, counts: dict[str, int]) -> TopicInfo:
+    configs = tuple(KeyValue(*each) for each in topic.configs)
+    return TopicInfo(topic.name, counts.get(topic.name, topic.partitions), topic.replication_factor, configs)
 
 
 def refuse(
     request: StreamsGroupDescribeRequest, context: RequestContext, error: ErrorCode
 ) -> StreamsGroupDescribeResponse:
-    return StreamsGroupDescribeResponse(groups=tuple(_refused(each, error) for each in request.group_ids))
+    return StreamsGroupDescribeResponse(groups=tuple(_refusal(each, error) for each in request.group_ids))
+
+
+def _refusal(group_id: str, error: ErrorCode, text: str | None = None) -> DescribedGroup:
+    return DescribedGroup(error_code=error, error_message=text, group_id=group_id)
 
 
 API = Api(
@@ -41,5 +180,5 @@ API = Api(
     versions=range(0, 2),
     handle=handle,
     refuse=refuse,
-    access=open_to_all("it is refused, whoever asks"),
+    access=Access((on_each(Operation.DESCRIBE, ResourceType.GROUP), silently(Operation.DESCRIBE, ResourceType.TOPIC))),
 )

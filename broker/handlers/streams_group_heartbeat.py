@@ -1,22 +1,140 @@
 """StreamsGroupHeartbeat (key 88), versions 0-1: a member of a streams group (KIP-1071) joins, stays, leaves.
 
-Announced and refused: see `eosin.broker.unserved_groups`.
+While `streams.version` is at level 0 it is refused: see `eosin.broker.unserved_groups`. A topic of the topology without
+the right to describe it refuses the whole request with 29. Internal topics that are missing are created by the right of
+the member's client, once the heartbeat is decided; what follows from them is in the same answer.
 """
 
+from collections.abc import Iterable
+from typing import Final
+
+from msgspec.structs import replace
+
+from eosin.broker.requests.streams_heartbeat_request import (
+    field_problem,
+    heartbeat_of,
+    required_topics,
+    topic_problem,
+)
 from eosin.broker.services import Services
 from eosin.broker.unserved_groups import GroupProtocol
+from eosin.coordinator.groups.streams.assignors.tasks import Task
+from eosin.coordinator.groups.streams.rules.endpoints import EndpointPartitions, TopicPartitions
+from eosin.coordinator.groups.streams.rules.events import Status as StatusCode
+from eosin.coordinator.groups.streams.rules.events import StreamsHeartbeat, StreamsResult
+from eosin.coordinator.groups.streams.topology.topology import topology_bytes
+from eosin.model.features import STREAMS_VERSION
+from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.network.api import Api, RequestContext
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
-from eosin.protocol.schemas.streams_group_heartbeat import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
-from eosin.security.access import open_to_all
+from eosin.protocol.schemas.streams_group_heartbeat import (
+    Endpoint,
+    EndpointToPartitions,
+    Status,
+    StreamsGroupHeartbeatRequest,
+    StreamsGroupHeartbeatResponse,
+    TaskIds,
+    TopicPartition,
+)
+from eosin.security.access import Access, on_each, on_the_group, or_the_next
+
+_DENIED: Final = "The client is not authorized to create them."
 
 
-def respond(
+async def handle(
     request: StreamsGroupHeartbeatRequest, context: RequestContext, services: Services
 ) -> StreamsGroupHeartbeatResponse:
-    text = services.unserved_groups.refused(GroupProtocol.STREAMS, request.group_id, context)
-    return StreamsGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, error_message=text)
+    if not services.cluster.features.level(STREAMS_VERSION):
+        text = services.unserved_groups.refused(GroupProtocol.STREAMS, request.group_id, context)
+        return StreamsGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, error_message=text)
+    return _response(await _decided(request, context, services))
+
+
+async def _decided(request: StreamsGroupHeartbeatRequest, context: RequestContext, services: Services) -> StreamsResult:
+    names = required_topics(request)
+    problem = topic_problem(names)
+    if problem is not None:
+        return StreamsResult(ErrorCode.STREAMS_INVALID_TOPOLOGY, problem)
+    may = context.session.may
+    if not all(may(Operation.DESCRIBE, ResourceType.TOPIC, name) for name in sorted(names)):
+        return StreamsResult(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    problem = field_problem(request)
+    if problem is not None:
+        return StreamsResult(ErrorCode.INVALID_REQUEST, problem)
+    heartbeat = heartbeat_of(request, context)
+    shares = services.group_shares
+    if shares is not None and heartbeat.topology is not None:
+        size = topology_bytes(heartbeat.topology)
+        if not shares.admits(context, request.group_id, size) and not await shares.admits_after_count(
+            context, request.group_id, size
+        ):
+            text = "The user's groups hold as much as they may (eosin.principal.group.bytes.max)."
+            return StreamsResult(ErrorCode.GROUP_MAX_SIZE_REACHED, text)
+    groups = services.groups.streams
+    told = await groups.heartbeat(request.group_id, heartbeat)
+    return await _with_topics(request.group_id, heartbeat, told, context, services) if told.missing else told
+
+
+async def _with_topics(
+    group_id: str, heartbeat: StreamsHeartbeat, told: StreamsResult, context: RequestContext, services: Services
+) -> StreamsResult:
+    """The answer after the missing internal topics were created, as far as the client may and they could be."""
+    may = context.session.may
+    names = [topic.name for topic in told.missing]
+    if not may(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME, quiet=True) and not all(
+        may(Operation.CREATE, ResourceType.TOPIC, name) for name in names
+    ):
+        return _detailed(told, _DENIED)
+    groups, interval_ms = services.groups.streams, told.heartbeat_interval_ms
+    failures = await services.streams_topics.create(told.missing, heartbeat_interval_ms=interval_ms)
+    if failures:
+        return _detailed(told, failures)
+    # The first request goes on: a topology or a wish to stop was heard, and is not said again.
+    again = await groups.heartbeat(
+        group_id, replace(heartbeat, member_epoch=told.epoch, topology=None, shuts_down=False)
+    )
+    if again.error is not ErrorCode.NONE:
+        return told
+    return replace(again, tasks=told.tasks if again.tasks is None else again.tasks)
+
+
+def _detailed(told: StreamsResult, more: str) -> StreamsResult:
+    missing = StatusCode.MISSING_INTERNAL_TOPICS
+    return replace(told, statuses={**told.statuses, missing: f"{told.statuses.get(missing, '')} {more}".strip()})
+
+
+def _response(result: StreamsResult) -> StreamsGroupHeartbeatResponse:
+    tasks, endpoints = result.tasks, result.endpoints
+    return StreamsGroupHeartbeatResponse(
+        error_code=result.error,
+        error_message=result.message,
+        member_id=result.member_id,
+        member_epoch=result.epoch,
+        heartbeat_interval_ms=result.heartbeat_interval_ms,
+        status=tuple(Status(int(code), text) for code, text in sorted(result.statuses.items())),
+        active_tasks=None if tasks is None else _task_ids(tasks.active),
+        standby_tasks=None if tasks is None else _task_ids(tasks.standby),
+        warmup_tasks=None if tasks is None else _task_ids(tasks.warmup),
+        endpoint_information_epoch=result.endpoint_epoch,
+        partitions_by_user_endpoint=None if endpoints is None else tuple(map(_endpoint, endpoints)),
+    )
+
+
+def _task_ids(tasks: Iterable[Task]) -> tuple[TaskIds, ...]:
+    found: dict[str, list[int]] = {}
+    for subtopology_id, partition in sorted(tasks):
+        found.setdefault(subtopology_id, []).append(partition)
+    return tuple(TaskIds(name, tuple(some)) for name, some in found.items())
+
+
+def _endpoint(found: EndpointPartitions) -> EndpointToPartitions:
+    host, port = found.endpoint
+    return EndpointToPartitions(Endpoint(host, port), _partitions(found.active), _partitions(found.standby))
+
+
+def _partitions(found: TopicPartitions) -> tuple[TopicPartition, ...]:
+    return tuple(TopicPartition(topic, numbers) for topic, numbers in found)
 
 
 def refuse(
@@ -28,7 +146,14 @@ def refuse(
 API = Api(
     key=ApiKey.STREAMS_GROUP_HEARTBEAT,
     versions=range(0, 2),
-    respond=respond,
+    handle=handle,
     refuse=refuse,
-    access=open_to_all("it is refused, whoever asks"),
+    access=Access(
+        (
+            on_the_group(Operation.READ),
+            on_each(Operation.DESCRIBE, ResourceType.TOPIC, "of the topology: one denial refuses the request"),
+            or_the_next(Operation.CREATE, ResourceType.CLUSTER, "for internal topics that are missing"),
+            on_each(Operation.CREATE, ResourceType.TOPIC, "for internal topics that are missing"),
+        )
+    ),
 )

@@ -1,16 +1,23 @@
 """UpdateFeatures (key 57), versions 0-2: change the finalized levels of features.
 
 v1 has upgrade_type in place of allow_downgrade and adds validate_only; v2 drops the results: one error is that of all.
-`group.version` and `share.version` change at once, but not to 0 while a group of their kind has members. Of the
-others, what is in force already is done; none changes while the broker runs, so any other level is refused (95), and
-nothing is changed.
+`group.version`, `share.version` and `streams.version` change at once, but not to 0 while a group of their kind has
+members. Of the others, what is in force already is done; none changes while the broker runs, so any other level is
+refused (95), and nothing is changed.
 """
 
 from typing import Final
 
 from eosin.broker.services import Services
 from eosin.model.cluster import Outcome
-from eosin.model.features import CHANGED_WHILE_RUNNING, GROUP_VERSION, LEVEL_SETTINGS, SHARE_VERSION, Features
+from eosin.model.features import (
+    CHANGED_WHILE_RUNNING,
+    GROUP_VERSION,
+    LEVEL_SETTINGS,
+    SHARE_VERSION,
+    STREAMS_VERSION,
+    Features,
+)
 from eosin.model.resources import Operation
 from eosin.network.api import Api, RequestContext
 from eosin.protocol.errors import ErrorCode
@@ -83,6 +90,8 @@ def _obstacle(update: FeatureUpdateKey, features: Features, services: Services) 
         return f"{text} {', '.join(held)}: let them leave, or go on with group.protocol=classic."
     if update.feature == SHARE_VERSION and (held := groups.share.with_members(MOST_NAMED)):
         return f"Share groups have members, as {', '.join(held)}: let them leave."
+    if update.feature == STREAMS_VERSION and (held := groups.streams.with_members(MOST_NAMED)):
+        return f"Streams groups have members, as {', '.join(held)}: stop the applications, or let their members leave."
     return None
 
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Final
 from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup
 from eosin.coordinator.groups.rules.group import Group, protocol_bytes
 from eosin.coordinator.groups.share.rules.group import ShareGroup
+from eosin.coordinator.groups.streams.rules.group import StreamsGroup
+from eosin.coordinator.groups.streams.topology.topology import topology_bytes
 from eosin.network.audit import log
 from eosin.protocol.errors import ErrorCode
 from eosin.runtime.log_budget import LogBudget
@@ -94,7 +96,7 @@ class GroupShares:
             group_id = next(iter(share.groups), None)
             if group_id is not None:
                 del share.groups[group_id]
-                if self._with_members(group_id) is not None:
+                if self._that_holds(group_id) is not None:
                     share.groups[group_id] = None  # behind the others
                     self._move_to_end(principal, share)
             if not share.groups:
@@ -124,7 +126,7 @@ class GroupShares:
 
         def count(group_id: str) -> None:
             nonlocal held
-            group = self._with_members(group_id)
+            group = self._that_holds(group_id)
             if group is None:
                 share.groups.pop(group_id, None)
             else:
@@ -133,20 +135,24 @@ class GroupShares:
         await in_turns(list(share.groups), count, self._clock)
         share.held_bytes = held
 
-    def _with_members(self, group_id: str) -> "AnyGroup | None":
-        """A group of any kind; None if it has no members."""
+    def _that_holds(self, group_id: str) -> "AnyGroup | None":
+        """A group of any kind; None if it has no members and, of a streams group, no topology."""
         found: AnyGroup | ErrorCode = self._groups.describe(group_id)
         if isinstance(found, ErrorCode):
             found = self._groups.describe_consumer(group_id)
         if isinstance(found, ErrorCode):
             found = self._groups.share.describe(group_id)
+        if isinstance(found, ErrorCode):
+            found = self._groups.streams.describe(group_id)
+        if isinstance(found, StreamsGroup) and found.topology is not None:
+            return found
         return None if isinstance(found, ErrorCode) or not found.members else found
 
 
 PARTITION_BYTES: Final = 200
 """Bytes that a partition of a consumer group takes, which its target, its owner and its member have."""
 
-AnyGroup = Group | ConsumerGroup | ShareGroup
+AnyGroup = Group | ConsumerGroup | ShareGroup | StreamsGroup
 
 
 def _size_of(group: AnyGroup) -> int:
@@ -157,6 +163,10 @@ def _size_of(group: AnyGroup) -> int:
             return _size_of_consumer_group(group)
         case ShareGroup():
             return _size_of_share_group(group)
+        case StreamsGroup():
+            tasks = len(group.owners) + len(group.copies)
+            topology = 0 if group.topology is None else topology_bytes(group.topology)
+            return MEMBER_BYTES * (1 + len(group.members)) + PARTITION_BYTES * tasks + topology
 
 
 def _size_of_share_group(group: ShareGroup) -> int:

@@ -7,12 +7,19 @@ every other one is read once, at start. Those that Apache Kafka changes and Eosi
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from eosin.coordinator.groups.rules.config import ConsumerGroupConfig, ShareGroupConfig
+from eosin.coordinator.groups.rules.config import ConsumerGroupConfig, ShareGroupConfig, StreamsGroupConfig
 from eosin.model.cluster import NO_CONFIGS, ConfigChange, ConfigOperation, Outcome
 from eosin.protocol.errors import ErrorCode
 from eosin.settings.broker import BROKER_SETTINGS, BrokerConfig
-from eosin.settings.coordinators import consumer_group_config, share_group_config
-from eosin.settings.groups import SESSIONS, check_group_config, check_together, consumer_config, share_config
+from eosin.settings.coordinators import consumer_group_config, share_group_config, streams_group_config
+from eosin.settings.groups import (
+    SESSIONS,
+    check_group_config,
+    check_together,
+    consumer_config,
+    share_config,
+    streams_config,
+)
 from eosin.settings.kafka_keys import DYNAMIC_UNUSED
 from eosin.settings.security import LISTENER_PREFIX
 from eosin.settings.settings import SettingError, SettingKind
@@ -137,9 +144,10 @@ def check_group_configs(configs: Mapping[str, str], before: Mapping[str, str], c
         for name, text in configs.items():
             if before.get(name) != text:
                 check_group_config(name, text, config)
-        of_kinds: tuple[ConsumerGroupConfig | ShareGroupConfig, ...] = (
+        of_kinds: tuple[ConsumerGroupConfig | ShareGroupConfig | StreamsGroupConfig, ...] = (
             consumer_config(configs, consumer_group_config(config), config)[0],
             share_config(configs, share_group_config(config), config)[0],
+            streams_config(configs, streams_group_config(config), config)[0],
         )
         for of_group, names in zip(of_kinds, SESSIONS, strict=True):
             if any(before.get(name) != configs.get(name) for name in names):

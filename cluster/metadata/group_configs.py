@@ -1,13 +1,14 @@
-"""`GroupConfigs`: the settings of each consumer or share group, its own over the broker's, which change at run time."""
+"""`GroupConfigs`: the settings of each consumer, share or streams group, its own over the broker's, which change at run
+time."""
 
 import logging
 from collections.abc import Callable, Mapping
 from typing import Final, Generic, Protocol, TypeVar
 
-from eosin.coordinator.groups.rules.config import ConsumerGroupConfig, ShareGroupConfig
+from eosin.coordinator.groups.rules.config import ConsumerGroupConfig, ShareGroupConfig, StreamsGroupConfig
 from eosin.settings.broker import BrokerConfig
-from eosin.settings.coordinators import consumer_group_config, share_group_config
-from eosin.settings.groups import consumer_config, share_config
+from eosin.settings.coordinators import consumer_group_config, share_group_config, streams_group_config
+from eosin.settings.groups import consumer_config, share_config, streams_config
 
 _LOG: Final = logging.getLogger("eosin.cluster.metadata")
 
@@ -65,3 +66,8 @@ def consumer_configs(cluster: GroupsOwnConfigs, config: BrokerConfig) -> GroupCo
 def share_configs(cluster: GroupsOwnConfigs, config: BrokerConfig) -> GroupConfigs[ShareGroupConfig]:
     """The settings of share groups."""
     return GroupConfigs(cluster, share_group_config(config), lambda own, of_all: share_config(own, of_all, config))
+
+
+def streams_configs(cluster: GroupsOwnConfigs, config: BrokerConfig) -> GroupConfigs[StreamsGroupConfig]:
+    """The settings of streams groups."""
+    return GroupConfigs(cluster, streams_group_config(config), lambda own, of_all: streams_config(own, of_all, config))

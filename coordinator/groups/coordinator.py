@@ -35,17 +35,19 @@ from eosin.coordinator.groups.log.writer import PendingWrite
 from eosin.coordinator.groups.offset_requests import OffsetRequests
 from eosin.coordinator.groups.ports import GroupObserver
 from eosin.coordinator.groups.rules import checks
-from eosin.coordinator.groups.rules.config import ConsumerConfigOf, GroupConfig
+from eosin.coordinator.groups.rules.config import ConsumerConfigOf, GroupConfig, StreamsConfigOf
 from eosin.coordinator.groups.rules.effects import JoinResult, LeaveResult, SyncResult
 from eosin.coordinator.groups.rules.events import Join, Leave, LeavingMember, Rebalance, Sync
 from eosin.coordinator.groups.rules.group import Group, GroupState, Protocols, protocol_bytes
-from eosin.coordinator.groups.rules.listing import CLASSIC, CONSUMER, SHARE, GroupListing
+from eosin.coordinator.groups.rules.listing import CLASSIC, CONSUMER, SHARE, STREAMS, GroupListing
 from eosin.coordinator.groups.rules.offset_store import CommittedOffset
 from eosin.coordinator.groups.rules.stats import GroupStats
 from eosin.coordinator.groups.rules.write_errors import of_group_record, of_offsets
-from eosin.coordinator.groups.shard import NO_TOPICS, Shard, Shards
+from eosin.coordinator.groups.shard import NO_TOPICS, Shard
+from eosin.coordinator.groups.shards import Shards
 from eosin.coordinator.groups.share.ports import NO_SHARE_STATES, ShareSurroundings
 from eosin.coordinator.groups.share_requests import ShareRequests
+from eosin.coordinator.groups.streams_requests import StreamsRequests
 from eosin.coordinator.ports import CoordinatorLogs
 from eosin.coordinator.transactions.ports import TransactionVerifier
 from eosin.protocol.errors import ErrorCode
@@ -81,12 +83,14 @@ class GroupCoordinator:
         topics: ClusterTopics = NO_TOPICS,
         consumer_config_of: ConsumerConfigOf | None = None,
         share: ShareSurroundings = NO_SHARE_STATES,
+        streams_config_of: StreamsConfigOf | None = None,
     ) -> None:
         """`observer` is told of every decision (console.md 2.2). `confirms_responses`: others may coordinate the same
         groups, so nobody is told stable offsets before the log has shown that they are the latest (cluster.md
         6.10). Members are waited for on `session_clock`, and requests wait on `wire_clock`; by default both are
         `clock`. Consumer groups subscribe to `topics`; the settings of each are those that
-        `consumer_config_of` tells, by default those of `config`. Share groups have theirs by `share`."""
+        `consumer_config_of` tells, by default those of `config`. Share groups have theirs by `share`, streams
+        groups by `streams_config_of`."""
         self._clock = clock
         self._wire_clock = wire_clock or clock
         self._chance = chance
@@ -101,6 +105,7 @@ class GroupCoordinator:
             topics=topics,
             consumer_config_of=consumer_config_of,
             share=share,
+            streams_config_of=streams_config_of,
         )
         self._expiry: Timer | None = None
         self._loads: dict[asyncio.Task[None], None] = {}
@@ -108,6 +113,7 @@ class GroupCoordinator:
         self.offsets = OffsetRequests(
             shards=self._shards, verifier=verifier, clock=wire_clock or clock, config=config, observer=observer
         )
+        self.streams = StreamsRequests(shards=self._shards, config=config, config_of=streams_config_of)
         self.share = ShareRequests(shards=self._shards, surroundings=share, clock=wire_clock or clock, config=config)
 
     @property
@@ -231,7 +237,7 @@ class GroupCoordinator:
                 return joined
             # The group has become a classic one, with this member, and rebalances.
             event = replace(event, member_id=joined.member_id)
-        elif group is not None:
+        elif group is not None or group_id in shard.streams:
             refusal = self._make_classic(shard, group_id)
         elif group_id not in shard.groups:
             shard.create_group(group_id)
@@ -244,8 +250,8 @@ class GroupCoordinator:
         return result
 
     def _make_classic(self, shard: Shard, group_id: str) -> ErrorCode:
-        """Make a classic group of a consumer group that has no members (consumer-groups.md 1)."""
-        if shard.consumer.is_going(group_id):
+        """Make a classic group of a consumer or streams group that has no members (consumer-groups.md 1)."""
+        if shard.consumer.is_going(group_id) or shard.streams.is_going(group_id):
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         return of_group_record(shard.become_classic(group_id))
 
@@ -257,9 +263,10 @@ class GroupCoordinator:
             return ErrorCode.INVALID_SESSION_TIMEOUT
         if protocol_bytes(protocols) > config.eosin_group_member_metadata_max_bytes:
             return ErrorCode.INVALID_REQUEST
-        if group_id in shard.share:
+        streams = shard.streams.current(group_id)
+        if group_id in shard.share or (streams is not None and streams.members):
             return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-        if group_id in shard.groups or group_id in shard.consumer:
+        if group_id in shard.groups or group_id in shard.consumer or streams is not None:
             return ErrorCode.NONE
         if member_id:
             return ErrorCode.UNKNOWN_MEMBER_ID
@@ -384,6 +391,9 @@ class GroupCoordinator:
         if group_id in shard.share:
             text = f"Group {group_id} is not a consumer group: it is a share group."
             return HeartbeatResult(ErrorCode.GROUP_ID_NOT_FOUND, text)
+        if group_id in shard.streams:
+            text = f"Group {group_id} is not a consumer group: it is a streams group."
+            return HeartbeatResult(ErrorCode.GROUP_ID_NOT_FOUND, text)
         classic = shard.groups.get(group_id)
         if classic is None:
             if request.member_epoch > 0:
@@ -495,6 +505,8 @@ class GroupCoordinator:
             listed = chain(listed, self._listed_consumer_groups(wanted))
         if not types or SHARE in kinds:
             listed = chain(listed, self.share.listed(wanted))
+        if not types or STREAMS in kinds:
+            listed = chain(listed, self.streams.listed(wanted))
         return self._shards.refusal, listed
 
     def _listed(self, states: Collection[str]) -> Iterator[GroupListing | None]:

@@ -19,7 +19,9 @@ from eosin.coordinator.groups.rules.group import Group, GroupState
 from eosin.coordinator.groups.rules.offset_store import OffsetToCommit
 from eosin.coordinator.groups.rules.subscription import CONSUMER_PROTOCOL
 from eosin.coordinator.groups.rules.write_errors import of_offsets
-from eosin.coordinator.groups.shard import Shard, Shards
+from eosin.coordinator.groups.shard import Shard
+from eosin.coordinator.groups.shards import Shards
+from eosin.coordinator.groups.streams.rules import commits as streams_commits
 from eosin.coordinator.groups.subscriptions import KnownSubscription
 from eosin.coordinator.ports import Requester
 from eosin.coordinator.transactions.ports import TransactionVerifier
@@ -134,10 +136,22 @@ class OffsetRequests:
         api_version: int,
         transactional: bool,
     ) -> ErrorCode:
-        """The check of a commit to what is no classic group: a consumer group, a share group, which has no offsets of
-        this kind, or nothing yet."""
+        """The check of a commit to what is no classic group: a consumer or streams group, a share group, which has no
+        offsets of this kind, or nothing yet."""
         if group_id in shard.share:
             return ErrorCode.GROUP_ID_NOT_FOUND
+        streams = shard.streams.current(group_id)
+        if streams is not None:
+            if shard.streams.is_going(group_id):
+                return ErrorCode.COORDINATOR_NOT_AVAILABLE
+            return streams_commits.commit(
+                streams,
+                member_id=committer.member_id,
+                member_epoch=committer.generation_id,
+                partitions=(each.partition for each in offsets),
+                api_version=api_version,
+                transactional=transactional,
+            )
         group = shard.consumer.current(group_id)
         if group is None:
             return self._check_absent(committer, api_version=api_version, transactional=transactional)
@@ -327,9 +341,11 @@ class OffsetRequests:
     # Reading
 
     def check_reader(self, group_id: str, *, member_id: str | None, member_epoch: int) -> ErrorCode:
-        """Check that a member which reads offsets of a consumer group is one still, at this epoch (consumer-groups.md
-        10.4); anybody may read those of other groups."""
+        """Check that a member which reads offsets of a consumer or streams group is one still, at this epoch
+        (consumer-groups.md 10.4); anybody may read those of other groups."""
         shard = self._shards.of_group(group_id)
+        if not isinstance(shard, ErrorCode) and (streams := shard.streams.durable(group_id)) is not None:
+            return streams_commits.fetch(streams, member_id=member_id, member_epoch=member_epoch)
         group = None if isinstance(shard, ErrorCode) else shard.consumer.durable(group_id)
         return ErrorCode.NONE if group is None else commits.fetch(group, member_id=member_id, member_epoch=member_epoch)
 
@@ -434,6 +450,10 @@ class OffsetRequests:
         group = shard.groups.get(group_id)
         if group is None and (consumer_group := shard.consumer.durable(group_id)) is not None:
             subscribed = consumer_group.subscribed_names()
+            answers = [_SUBSCRIBED if each.topic in subscribed else ErrorCode.NONE for each in partitions]
+            return await self._delete_unsubscribed(shard, group_id, partitions, answers)
+        if group is None and (streams := shard.streams.durable(group_id)) is not None:
+            subscribed = streams.subscribed_names()
             answers = [_SUBSCRIBED if each.topic in subscribed else ErrorCode.NONE for each in partitions]
             return await self._delete_unsubscribed(shard, group_id, partitions, answers)
         if group is None or group.state is GroupState.DEAD:

@@ -1,14 +1,13 @@
 """`Shard`: everything that one partition of `__consumer_offsets` coordinates.
 
 A group and its offsets live and die together here: loading, deleting, expiring and unloading go through both parts.
-`Shards` are the partitions that this broker coordinates; a group belongs to one of them by its name.
 """
 
 import logging
 from asyncio import Future
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, Final
 
 from eosin.coordinator.groups.consumer.consumer_groups import ConsumerGroups
@@ -23,12 +22,11 @@ from eosin.coordinator.groups.effect_runner import GroupEffectRunner
 from eosin.coordinator.groups.log import records as group_records
 from eosin.coordinator.groups.log.confirmations import OffsetConfirmations
 from eosin.coordinator.groups.log.loader import Loader
-from eosin.coordinator.groups.log.records import REMEMBERED_CHARS
 from eosin.coordinator.groups.log.writer import LogWriter, PendingWrite, Settled
 from eosin.coordinator.groups.offset_commits import Commits, Key
 from eosin.coordinator.groups.offset_deletions import OffsetDeletions
 from eosin.coordinator.groups.ports import GroupObserver
-from eosin.coordinator.groups.rules.config import ConsumerConfigOf, GroupConfig
+from eosin.coordinator.groups.rules.config import ConsumerConfigOf, GroupConfig, StreamsConfigOf
 from eosin.coordinator.groups.rules.events import BecameClassic, DeleteFailed, Deleting, GroupLoaded, Unloaded
 from eosin.coordinator.groups.rules.expiry import Subscribed, expired_offsets, may_vanish
 from eosin.coordinator.groups.rules.group import Group, GroupState
@@ -37,9 +35,12 @@ from eosin.coordinator.groups.share.loading import SHARE_KIND_KEYS, LoadedShareG
 from eosin.coordinator.groups.share.ports import NO_SHARE_STATES, ShareSurroundings
 from eosin.coordinator.groups.share.share_groups import ShareGroups
 from eosin.coordinator.groups.share.state_work import StateWork
+from eosin.coordinator.groups.streams.loading import STREAMS_KIND_KEYS, LoadedStreamsGroups
+from eosin.coordinator.groups.streams.log.records import encoded as encoded_of_streams_group
+from eosin.coordinator.groups.streams.rules.records import end_records as end_of_streams_group
+from eosin.coordinator.groups.streams.streams_groups import StreamsGroups
 from eosin.coordinator.groups.subscriptions import KnownSubscription, Subscriptions
-from eosin.coordinator.hashing import partition_for
-from eosin.coordinator.ports import CoordinatorLog, CoordinatorLogs
+from eosin.coordinator.ports import CoordinatorLog
 from eosin.coordinator.replay import until_committed
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
@@ -95,44 +96,48 @@ class Shard:
         topics: ClusterTopics = NO_TOPICS,
         consumer_config_of: ConsumerConfigOf | None = None,
         share: ShareSurroundings = NO_SHARE_STATES,
+        streams_config_of: StreamsConfigOf | None = None,
         stats: GroupStats | None = None,
     ) -> None:
         """`observer` is told of every decision. Members are waited for on `session_clock`, by default `clock`. Consumer
         groups subscribe to `topics`, and have the settings of `consumer_config_of`; share groups have theirs and the
-        states of their partitions by `share`."""
+        states of their partitions by `share`, streams groups theirs by `streams_config_of`."""
         self.partition = partition
         self.state = ShardState.LOADING
         self.log = log
         self._clock = clock
         self._config = config
-        self._writer = LogWriter(log)
+        writer, session = LogWriter(log), session_clock or clock
+        self._writer = writer
         self._confirmations = OffsetConfirmations(writer=self._writer, clock=clock, config=config)
         self.commits = Commits(writer=self._writer, clock=clock, config=config, group_appears=self._group_appears)
-        self.runner = GroupEffectRunner(
-            writer=self._writer, clock=session_clock or clock, config=config, holds_offsets=self.commits.holds
-        )
+        self.runner = GroupEffectRunner(writer=writer, clock=session, config=config, holds_offsets=self.commits.holds)
         self.runner.observer = self.commits.observer = observer
         self.conversions = Conversions(self.runner, is_active=lambda: self.state is ShardState.ACTIVE)
         self.consumer = ConsumerGroups(
-            writer=self._writer,
+            writer=writer,
             clock=clock,
-            session_clock=session_clock or clock,
+            session_clock=session,
             config=config,
             topics=topics,
             classic=self.conversions,
             config_of=consumer_config_of,
         )
         self.share = ShareGroups(
-            writer=self._writer,
+            writer=writer, clock=clock, session_clock=session, config=config, topics=topics, config_of=share.config_of
+        )
+        self.streams = StreamsGroups(
+            writer=writer,
             clock=clock,
-            session_clock=session_clock or clock,
+            session_clock=session,
             config=config,
             topics=topics,
-            config_of=share.config_of,
+            classic=self.conversions,
+            config_of=streams_config_of,
         )
         self.state_work = StateWork(self.share, share.states, clock=clock)
         self.stats = self.runner.stats = self.commits.stats = self.consumer.stats = stats or GroupStats()
-        self.share.stats = self.stats
+        self.share.stats = self.streams.stats = self.stats
         self.consumer.observer = self.share.observer = observer
         self.deletions = OffsetDeletions(
             self.commits,
@@ -160,7 +165,7 @@ class Shard:
     @property
     def group_count(self) -> int:
         """Number of groups of all kinds."""
-        return len(self.groups) + len(self.consumer) + len(self.share)
+        return len(self.groups) + len(self.consumer) + len(self.share) + len(self.streams)
 
     # Life
 
@@ -171,11 +176,11 @@ class Shard:
 
     async def load(self) -> None:
         """Read the log, then start to answer."""
-        loader = Loader(self.commits.offsets, KIND_KEYS | SHARE_KIND_KEYS)
-        share = LoadedShareGroups(loader)
+        loader = Loader(self.commits.offsets, KIND_KEYS | SHARE_KIND_KEYS | STREAMS_KIND_KEYS)
+        share, streams = LoadedShareGroups(loader), LoadedStreamsGroups(loader)
         try:
             await until_committed(self.log, self._clock, name=f"__consumer_offsets-{self.partition}")
-            consumer_groups = await self._read(loader, share)
+            consumer_groups = await self._read(loader, share, streams)
         except (CorruptRecords, DecodeError, OSError):
             _LOG.exception("__consumer_offsets-%d could not be read: its groups are unavailable", self.partition)
             if self.state is ShardState.LOADING:
@@ -184,14 +189,16 @@ class Shard:
         if self.state is not ShardState.LOADING:
             return  # closed meanwhile
         self._loaded_topics = frozenset(loader.topics)
-        left_over = share.settle_names(consumer_groups) + self._settle_names(loader, consumer_groups)
+        left_over = streams.settle_names(consumer_groups, share)
+        left_over += share.settle_names(consumer_groups) + self._settle_names(loader, consumer_groups)
         self.runner.groups.update(loader.groups)
         self.state = ShardState.ACTIVE
         self.consumer.broken = frozenset(consumer_groups.broken)
-        taken = {*loader.groups, *share.names}
+        taken = {*loader.groups, *share.names, *streams.names}
         loaded = [group for name, group in consumer_groups.groups.items() if name not in taken]
         self.consumer.load(loaded)
         share.give(self.share)
+        streams.give(self.streams)
         if left_over:
             self.consumer.write(left_over, PendingWrite())
         for group in loader.groups.values():
@@ -205,23 +212,25 @@ class Shard:
             self.forget_topics(self._deleted_topics)
         TurnQueue(self._clock, steps_per_turn=DROPPED_PER_TURN).add(_dropped(loader.of_other_kinds))
 
-    async def _read(self, loader: Loader, share: LoadedShareGroups) -> Replayed:
+    async def _read(self, loader: Loader, share: LoadedShareGroups, streams: LoadedStreamsGroups) -> Replayed:
         """Read the log, and return its consumer groups. These may have many members, so they are put together before
         the last look at the log, in turns; and once more if there was anything of them in it."""
         count, found = -1, Replayed({}, {}, {}, {}, {})
 
         async def put_together() -> None:
             nonlocal count, found
-            count, records = loader.count_of_other_kinds, share.without_its_own()
+            count, records = loader.count_of_other_kinds, loader.records_of(KIND_KEYS)
             times = loader.consumer_group_times
             found = await outcome_in_turns(replayed_in_steps(records, times), self._clock)
             await outcome_in_turns(share.read_in_steps(), self._clock)
+            await outcome_in_turns(streams.read_in_steps(), self._clock)
 
         await loader.load(self.log, put_together)
         if count == loader.count_of_other_kinds:
             return found
         share.read()
-        return replayed(share.without_its_own(), loader.consumer_group_times)
+        streams.read()
+        return replayed(loader.records_of(KIND_KEYS), loader.consumer_group_times)
 
     def _settle_names(self, loader: Loader, consumer_groups: Replayed) -> list[NewRecord]:
         """Leave each name to one kind of group: the one whose record is the last (consumer-groups.md 12.3). Returns the
@@ -251,6 +260,10 @@ class Shard:
         classic = group_records.group_record(loader.groups[group_id])
         return [group_records.group_tombstone(group_id), *tombstones, classic]
 
+    def has_broken(self, group_id: str) -> bool:
+        """True if records of the group cannot be read."""
+        return any(group_id in kind.broken for kind in (self.consumer, self.share, self.streams))
+
     def start_empty(self) -> None:
         """Answer at once: the log is empty."""
         assert self.log.log_end_offset == 0
@@ -277,6 +290,7 @@ class Shard:
         self.consumer.close()
         self.state_work.close()
         self.share.close()
+        self.streams.close()
 
     # Groups
 
@@ -285,9 +299,12 @@ class Shard:
         self.groups[group_id] = Group(group_id, state_timestamp_ms=self._clock.now_ms())
 
     def become_classic(self, group_id: str) -> ErrorCode:
-        """Put an empty classic group in the place of an empty consumer group, whose offsets stay. Returns the log's
-        error."""
-        records = [*encoded(group_id, end_records(self.consumer.remove(group_id)))]
+        """Put an empty classic group in the place of an empty consumer or streams group, whose offsets stay. Returns
+        the log's error."""
+        if group_id in self.streams:
+            records = encoded_of_streams_group(group_id, end_of_streams_group(self.streams.forget(group_id)))
+        else:
+            records = encoded(group_id, end_records(self.consumer.remove(group_id)))
         self.create_group(group_id)
         written = PendingWrite()
         self.consumer.write(records, written)
@@ -295,8 +312,8 @@ class Shard:
 
     def _group_appears(self, group_id: str) -> None:
         """Offsets of a group have become durable: at the latest now it exists."""
-        is_new = group_id not in self.groups and group_id not in self.consumer and group_id not in self.share
-        if is_new and self.state is ShardState.ACTIVE:
+        kinds = (self.groups, self.consumer, self.share, self.streams)
+        if not any(group_id in kind for kind in kinds) and self.state is ShardState.ACTIVE:
             self.create_group(group_id)
 
     def delete_group(self, group_id: str, settled: Settled) -> None:
@@ -306,6 +323,8 @@ class Shard:
             self._delete_consumer_group(consumer_group, settled)
         elif group is None and group_id in self.share:
             self.state_work.delete_group(group_id, settled)
+        elif group is None and group_id in self.streams:
+            self._delete_streams_group(group_id, settled)
         elif group is None or group.state is GroupState.DEAD:
             settled(ErrorCode.GROUP_ID_NOT_FOUND, -1)
         elif group.state is not GroupState.EMPTY:
@@ -342,6 +361,24 @@ class Shard:
             settled(error, base_offset)
 
         tombstones = encoded(group_id, end_records(self.consumer.begin_end(group_id)))
+        self.deletions.delete_group(group_id, partitions, tombstones, on_settled)
+
+    def _delete_streams_group(self, group_id: str, settled: Settled) -> None:
+        group = self.streams.durable(group_id)
+        current = self.streams.current(group_id)
+        if group is None or current is None:
+            settled(ErrorCode.GROUP_ID_NOT_FOUND, -1)
+        elif current.members:
+            settled(ErrorCode.NON_EMPTY_GROUP, -1)
+        else:
+            self._end_streams_group(group_id, list(self.commits.partitions(group_id)), settled)
+
+    def _end_streams_group(self, group_id: str, partitions: Sequence[TopicPartition], settled: Settled) -> None:
+        def on_settled(error: ErrorCode, base_offset: int) -> None:
+            self.streams.end(group_id, error)
+            settled(error, base_offset)
+
+        tombstones = encoded_of_streams_group(group_id, end_of_streams_group(self.streams.begin_end(group_id)))
         self.deletions.delete_group(group_id, partitions, tombstones, on_settled)
 
     # Offsets that go away by themselves
@@ -451,141 +488,3 @@ def _dropped(records: dict[bytes, KeyValue]) -> Iterator[None]:
 def _report(what: str, error: ErrorCode, _: int) -> None:
     if error is not ErrorCode.NONE:
         _LOG.warning("could not %s: %s", what, error.name)
-
-
-_REMEMBERED_GROUPS: Final = 4_096
-
-remembered_partition: Final = lru_cache(maxsize=_REMEMBERED_GROUPS)(partition_for)
-"""Group ids come again and again, and Java's hash is a loop over their characters."""
-
-
-class Shards:
-    """The shards by partition. One comes into being with its log: at the start, or when the topic is created."""
-
-    def __init__(
-        self,
-        logs: CoordinatorLogs,
-        *,
-        clock: Clock,
-        config: GroupConfig,
-        observer: GroupObserver | None = None,
-        confirms: bool = False,
-        session_clock: Clock | None = None,
-        topics: ClusterTopics = NO_TOPICS,
-        consumer_config_of: ConsumerConfigOf | None = None,
-        share: ShareSurroundings = NO_SHARE_STATES,
-    ) -> None:
-        self._logs = logs
-        self._share = share
-        self._topics = topics
-        self._consumer_config_of = consumer_config_of
-        self.stats = GroupStats()
-        self._clock = clock
-        self._session_clock = session_clock
-        self._config = config
-        self._shards: dict[int, Shard] = {}
-        self.confirms = confirms
-        """True if others may coordinate the same partitions without this broker's hearing of it."""
-        self._observer = observer
-        self._running = False
-
-    @property
-    def group_count(self) -> int:
-        """Number of groups in all."""
-        return sum(shard.group_count for shard in self._shards.values())
-
-    @property
-    def refusal(self) -> ErrorCode:
-        """The reason why not every shard can answer; NONE when all can."""
-        if not self._running:
-            return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        return next((shard.refusal for shard in self._shards.values() if shard.refusal), ErrorCode.NONE)
-
-    def __iter__(self) -> Iterator[Shard]:
-        return iter(list(self._shards.values()))
-
-    def partition_for(self, group_id: str) -> int:
-        """The partition that coordinates a group."""
-        count = self._logs.partition_count
-        remembers = len(group_id) <= REMEMBERED_CHARS
-        return remembered_partition(group_id, count) if remembers else partition_for(group_id, count)
-
-    async def load(self) -> None:
-        """Read every partition that this broker leads, one after the other."""
-        self._running = True
-        shards = [shard for partition in range(self._logs.partition_count) if (shard := self._open(partition))]
-        for shard in shards:
-            await shard.load()
-
-    def elect(self, partition: int) -> Shard | None:
-        """Begin anew with a partition, whose log has a new leader epoch; None when this broker does not lead it. The
-        shard is still to be loaded."""
-        self.resign(partition)
-        return self._open(partition) if self._running else None
-
-    def resign(self, partition: int) -> None:
-        """Another broker coordinates the partition from now on, or none does."""
-        shard = self._shards.pop(partition, None)
-        if shard is not None:
-            shard.close()
-
-    def close(self) -> None:
-        """Stop coordinating."""
-        self._running = False
-        for shard in self:
-            shard.close()
-        self._shards.clear()
-
-    def of_group(self, group_id: str | None) -> Shard | ErrorCode:
-        """The shard that answers for a group, or why none does."""
-        if group_id is None:
-            return ErrorCode.INVALID_GROUP_ID
-        if not self._running:
-            return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        shard = self.of_partition(self.partition_for(group_id))
-        if isinstance(shard, Shard) and (group_id in shard.consumer.broken or group_id in shard.share.broken):
-            return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        return shard
-
-    def of_partition(self, partition: int) -> Shard | ErrorCode:
-        """The shard of a partition, or why it does not answer."""
-        shard = self._shards.get(partition)
-        if shard is None:
-            if not self._running:
-                return ErrorCode.COORDINATOR_NOT_AVAILABLE
-            shard = self._open_new(partition)
-            if shard is None:
-                return ErrorCode.NOT_COORDINATOR
-        return shard.refusal or shard
-
-    def _open(self, partition: int) -> Shard | None:
-        log = self._logs.log(partition)
-        if isinstance(log, ErrorCode):
-            return None
-        shard = self._shards[partition] = Shard(
-            partition,
-            log,
-            clock=self._clock,
-            config=self._config,
-            observer=self._observer,
-            session_clock=self._session_clock,
-            topics=self._topics,
-            consumer_config_of=self._consumer_config_of,
-            share=self._share,
-            stats=self.stats,
-        )
-        return shard
-
-    def _open_new(self, partition: int) -> Shard | None:
-        """The topic was created after the start. An empty log needs no loading; any other is not for this path."""
-        log = self._logs.log(partition)
-        if isinstance(log, ErrorCode) or not _is_empty(log):
-            return None
-        shard = self._open(partition)
-        if shard is not None:
-            shard.start_empty()
-        return shard
-
-
-def _is_empty(log: CoordinatorLog) -> bool:
-    return log.log_end_offset == 0

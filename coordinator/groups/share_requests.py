@@ -15,7 +15,8 @@ from eosin.coordinator.groups.consumer.rules.events import HeartbeatResult
 from eosin.coordinator.groups.rules.config import GroupConfig, ShareConfigOf, ShareGroupConfig
 from eosin.coordinator.groups.rules.group import GroupState
 from eosin.coordinator.groups.rules.listing import SHARE, GroupListing
-from eosin.coordinator.groups.shard import Shard, Shards
+from eosin.coordinator.groups.shard import Shard
+from eosin.coordinator.groups.shards import Shards
 from eosin.coordinator.groups.share.ports import ShareSurroundings
 from eosin.coordinator.groups.share.rules import validation
 from eosin.coordinator.groups.share.rules.events import ShareHeartbeat
@@ -156,10 +157,10 @@ class ShareRequests:
 
 def _other_kind(shard: Shard, group_id: str) -> HeartbeatResult | None:
     """The refusal of a name that a group of another kind has."""
-    if group_id in shard.consumer:
-        return HeartbeatResult(
-            ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group: it is a consumer group."
-        )
+    for kind, groups in (("consumer", shard.consumer), ("streams", shard.streams)):
+        if group_id in groups:
+            text = f"Group {group_id} is not a share group: it is a {kind} group."
+            return HeartbeatResult(ErrorCode.GROUP_ID_NOT_FOUND, text)
     classic = shard.groups.get(group_id)
     if classic is None and not shard.commits.holds(group_id):
         return None

@@ -63,8 +63,8 @@ class GroupMetrics:
         yield single(f"{prefix}numgroups", "Classic groups of this broker.", states.total())
         for state in _STATES:
             yield single(f"{prefix}numgroups{state.lower()}", f"Groups in state {state}.", states[state])
-        shares, stats = services.groups.share.live_groups(), services.groups.stats
-        for family in group_counts(classic=states.total(), consumers=consumers, shares=shares, stats=stats):
+        shares, streams = services.groups.share.live_groups(), services.groups.streams.live_groups()
+        for family in group_counts(states.total(), consumers, shares, streams, services.groups.stats):
             yield family
         text = "Partitions of a consumer group (KIP-848) that a member was told to give up, and has not yet."
         yield gauge("eosin_consumergroup_unrevoked_partitions", text, unrevoked, "consumergroup")

@@ -17,6 +17,7 @@ from eosin.protocol.schemas.records import (
     consumer_protocol,
     share_group_state,
     share_groups,
+    streams_groups,
     transaction_state,
 )
 from eosin.protocol.types import DecodeError, EncodeError, Message, RecordKind, RecordSchema
@@ -29,6 +30,7 @@ _KINDS: Final = (
     *consumer_groups.KINDS,
     *share_group_state.KINDS,
     *share_groups.KINDS,
+    *streams_groups.KINDS,
     *cluster_metadata.KINDS,
 )
 _EMBEDDED: Final = (consumer_protocol.SUBSCRIPTION, consumer_protocol.ASSIGNMENT)

@@ -20,6 +20,7 @@ from eosin.protocol.schemas.records import (
     consumer_offsets,
     share_group_state,
     share_groups,
+    streams_groups,
     transaction_state,
 )
 from eosin.protocol.schemas.records.cluster_metadata import ScramCredentialRecord, ScramSecretRecord
@@ -35,7 +36,12 @@ HIDDEN: Final = "[hidden]"
 
 KINDS_BY_TOPIC: Final[dict[str, tuple[RecordKind, ...]]] = {
     TRANSACTION_STATE_TOPIC: transaction_state.KINDS,
-    CONSUMER_OFFSETS_TOPIC: (*consumer_offsets.KINDS, *consumer_groups.KINDS, *share_groups.KINDS),
+    CONSUMER_OFFSETS_TOPIC: (
+        *consumer_offsets.KINDS,
+        *consumer_groups.KINDS,
+        *share_groups.KINDS,
+        *streams_groups.KINDS,
+    ),
     SHARE_GROUP_STATE_TOPIC: share_group_state.KINDS,
     METADATA_TOPIC: cluster_metadata.KINDS,
 }

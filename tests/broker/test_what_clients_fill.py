@@ -13,7 +13,7 @@ from eosin.coordinator.groups.log.records import (
     read,
     remembered_key,
 )
-from eosin.coordinator.groups.shard import remembered_partition
+from eosin.coordinator.groups.shards import remembered_partition
 from eosin.model.quota_table import Limit, QuotaKey
 from eosin.network.sasl.failure_delays import MAX_ADDRESSES, FailureDelays
 from eosin.protocol.names import TopicPartition

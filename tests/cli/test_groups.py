@@ -12,11 +12,13 @@ from confluent_kafka import Consumer
 from shell import Shell
 from waiting import HANG_S
 from wire import Wire, unique
+from wire_streams_group import StreamsMember
 
 from eosin.cli.groups import _member
 from eosin.client.groups import GroupMember
 from eosin.protocol.schemas.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from eosin.protocol.schemas.share_group_heartbeat import ShareGroupHeartbeatRequest
+from eosin.protocol.schemas.streams_group_heartbeat import Subtopology, Topology
 
 pytestmark = pytest.mark.process
 
@@ -312,3 +314,45 @@ def test_a_share_group_is_shown_with_its_members_and_deleted_when_it_has_none(tm
         assert (code, "is a share group: kafka-share-groups.sh puts it elsewhere" in said) == (1, True), said
         assert "no members: it stays until it is deleted" in shell.ok("groups", "describe", "workers").lines[0]
         shell.ok("features", "downgrade", "share.version=0")
+
+
+async def streams_heartbeat(address: str, epoch: int) -> int:
+    """A heartbeat of the member `a` of the streams group `counters`; returns its epoch."""
+    wire = await Wire.open(address)
+    member = StreamsMember(wire, "counters", "a", epoch)
+    if epoch:
+        answer = await member.heartbeat()
+    else:
+        answer = await member.join(Topology(0, (Subtopology("0", source_topics=("orders",)),)))
+    await wire.close()
+    assert answer.error_code == 0, answer
+    return member.epoch
+
+
+def test_a_streams_group_is_shown_with_its_members_and_deleted_when_it_has_none(tmp_path: Path) -> None:
+    settings = {"group.streams.initial.rebalance.delay.ms": "0"}
+    with BrokerProcess(tmp_path / "data", settings=settings) as broker, Shell(broker.address) as shell:
+        shell.ok("features", "upgrade", "streams.version")
+        shell.ok("topics", "create", "orders", "--partitions", "2")
+        epoch = asyncio.run(streams_heartbeat(broker.address, 0))
+        (listed,) = shell.ok("groups", "list", "--type", "streams", "--json").rows
+        assert (listed["group"], listed["state"], listed["protocol"]) == ("counters", "Stable", "streams")
+        (found,) = shell.ok("groups", "describe", "counters", "--json").rows
+        assert (found["type"], found["state"], found["epoch"], found["assignor"]) == (
+            "streams",
+            "Stable",
+            epoch,
+            "sticky",
+        )
+        (member,) = found["members"]
+        assert (member["member_id"], member["epoch"]) == ("a", epoch)
+        assert member["partitions"] == ["orders-0", "orders-1"]
+        assert "group counters: Stable, 1 member" in shell.ok("explain", "counters").lines[0]
+        code, said = shell.refused("groups", "delete", "counters")
+        assert (code, "is Stable with 1 member: stop them first" in said) == (1, True), said
+        code, said = shell.refused("features", "downgrade", "streams.version=0")
+        assert (code, "streams groups have members, as counters" in said) == (1, True), said
+        asyncio.run(streams_heartbeat(broker.address, -1))
+        assert "counters" in shell.ok("groups", "describe", "counters").lines[0]
+        shell.ok("groups", "delete", "counters")
+        shell.ok("features", "downgrade", "streams.version=0")

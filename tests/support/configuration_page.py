@@ -47,16 +47,16 @@ CreateTopics or AlterConfigs set these for a topic. Otherwise the broker setting
 _GROUPS = """
 ## Groups
 
-Settings of a single consumer group (KIP-848) or share group (KIP-932), which need not exist: `eosin configs alter
---group readers --set consumer.session.timeout.ms=50000`, or `kafka-configs.sh --entity-type groups`. Members hear of
-another heartbeat interval at their next heartbeat. The broker's setting in the last column gives the default, its
-`.min.` and `.max.` settings the range; a value outside of a range that was narrowed later counts as its end. The
-session must be longer than the interval.
+Settings of a single consumer group (KIP-848), share group (KIP-932) or streams group (KIP-1071), which need not exist:
+`eosin configs alter --group readers --set consumer.session.timeout.ms=50000`, or `kafka-configs.sh --entity-type
+groups`. Members hear of another heartbeat interval at their next heartbeat. The broker's setting in the last column
+gives the default, its `.min.` and `.max.` settings the range; a value outside of a range that was narrowed later counts
+as its end. The session must be longer than the interval.
 """
 
 _KEPT_FOR_GROUPS = """
-These are accepted in Kafka's default ranges, kept and shown, and have no effect: Eosin has no streams groups and no
-dead letters.
+These are accepted in Kafka's default ranges, kept and shown, and have no effect: Eosin has no dead
+letters, and one assignor of streams groups.
 """
 
 

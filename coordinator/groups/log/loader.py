@@ -74,6 +74,10 @@ class Loader:
         await replay(log, self.apply, from_offset=end)
         self.finish()
 
+    def records_of(self, kinds: Collection[bytes]) -> list[KeyValue]:
+        """The records of other kinds whose keys begin with one of these."""
+        return [record for key, record in self.of_other_kinds.items() if key[:_VERSION_BYTES] in kinds]
+
     def apply(self, run: memoryview, head: Head) -> None:
         """Apply one batch of `run`. Raises CorruptRecords, DecodeError."""
         position, size, _, attributes, producer_id, count = head

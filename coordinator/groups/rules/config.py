@@ -98,6 +98,29 @@ ShareConfigOf = Callable[[str], ShareGroupConfig]
 
 
 @dataclass(frozen=True, slots=True)
+class StreamsGroupConfig:
+    """Settings of one streams group (KIP-1071), by Kafka's names without `group.streams.` or `streams.`: those of the
+    broker, or the group's own in their place (streams-groups.md 10)."""
+
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 5_000
+    assignment_interval_ms: int = 1_000
+    """The shortest time between two targets of a group."""
+    max_size: int = 2_147_483_647
+    """Members of a group."""
+    num_standby_replicas: int = 0
+    """Copies of each task's state."""
+    initial_rebalance_delay_ms: int = 3_000
+    """The first members of a group wait so long for others before tasks are dealt out."""
+    eosin_topology_max_tasks: int = 10_000
+    """Tasks of one group."""
+
+
+StreamsConfigOf = Callable[[str], StreamsGroupConfig]
+"""The settings of a streams group, by its id."""
+
+
+@dataclass(frozen=True, slots=True)
 class GroupConfig:
     """Settings of the group coordinator. Those that Kafka does not have start with `eosin_`."""
 
@@ -129,6 +152,8 @@ class GroupConfig:
     """The settings of consumer groups that have none of their own."""
     share: ShareGroupConfig = ShareGroupConfig()
     """The settings of share groups that have none of their own."""
+    streams: StreamsGroupConfig = StreamsGroupConfig()
+    """The settings of streams groups that have none of their own."""
 
     @property
     def offsets_retention_ms(self) -> int:

@@ -6,6 +6,7 @@ from typing import Final
 CLASSIC: Final = "classic"
 CONSUMER: Final = "consumer"
 SHARE: Final = "share"
+STREAMS: Final = "streams"
 """The kinds of groups, as ListGroups names them."""
 
 

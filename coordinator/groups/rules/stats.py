@@ -14,6 +14,8 @@ class GroupStats:
     have begun; as in Kafka, those that follow from a departure are not counted."""
     share_rebalances: int = 0
     """The same of share groups (KIP-932)."""
+    streams_rebalances: int = 0
+    """The same of streams groups (KIP-1071)."""
     commits: int = 0
     """Offsets that were committed, outside of transactions."""
     expirations: int = 0

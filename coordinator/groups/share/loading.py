@@ -15,11 +15,9 @@ from eosin.coordinator.groups.share.rules.records import end_records
 from eosin.coordinator.groups.share.share_groups import ShareGroups
 from eosin.coordinator.steps import InSteps
 from eosin.protocol.records.batch import NewRecord
-from eosin.protocol.records.scan import KeyValue
 
 _LOG: Final = logging.getLogger("eosin.coordinator.groups")
 SHARE_KIND_KEYS: Final = KIND_KEYS
-_KIND_BYTES: Final = 2
 
 
 class LoadedShareGroups:
@@ -31,22 +29,13 @@ class LoadedShareGroups:
         self._found = ReplayedShareGroups({}, {}, {}, {})
         self._groups: list[ShareGroup] = []
 
-    def without_its_own(self) -> list[KeyValue]:
-        """The records that the loader keeps of other kinds than these."""
-        records = self._loader.of_other_kinds
-        return [record for key, record in records.items() if key[:_KIND_BYTES] not in KIND_KEYS]
-
-    def _its_own(self) -> list[KeyValue]:
-        records = self._loader.of_other_kinds
-        return [record for key, record in records.items() if key[:_KIND_BYTES] in KIND_KEYS]
-
     def read(self) -> None:
         """Put together the groups of what was read so far."""
-        self._found = replayed(self._its_own())
+        self._found = replayed(self._loader.records_of(KIND_KEYS))
 
     def read_in_steps(self) -> InSteps[None]:
         """The same, in steps."""
-        self._found = yield from replayed_in_steps(self._its_own())
+        self._found = yield from replayed_in_steps(self._loader.records_of(KIND_KEYS))
 
     def settle_names(self, consumer_groups: Replayed) -> list[NewRecord]:
         """Leave each name to one kind of group: the one whose record is the last. Returns the tombstones of what
@@ -72,6 +61,21 @@ class LoadedShareGroups:
             loader.groups.pop(group_id, None)
             loader.group_offsets.pop(group_id, None)
             self._groups.append(group)
+        return tombstones
+
+    def offset_of(self, group_id: str) -> int:
+        """The offset of the record of a group that was found; -1 if there is none."""
+        return self._found.offsets.get(group_id, -1)
+
+    def give_up(self, group_id: str) -> list[NewRecord]:
+        """Leave a name to a group of another kind. Returns the tombstones of the group that had it."""
+        if group_id not in self._found.groups:
+            return []
+        _LOG.warning("the group %.256r was a share group before, whose records are deleted", group_id)
+        groups, offsets = dict(self._found.groups), dict(self._found.offsets)
+        del offsets[group_id]
+        tombstones = encoded(group_id, end_records(groups.pop(group_id)))
+        self._found = self._found._replace(groups=groups, offsets=offsets)
         return tombstones
 
     @property

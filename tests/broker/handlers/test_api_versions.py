@@ -16,7 +16,7 @@ from eosin.protocol.schemas import schema_of
 from eosin.protocol.schemas.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from eosin.settings.broker import BrokerConfig
 
-NOT_BUILT: Final = {"streams.version"}
+NOT_BUILT: Final[set[str]] = set()
 """Features of Apache Kafka that Eosin does not have."""
 
 

@@ -169,16 +169,16 @@ async def test_a_dry_run_and_a_group_without_a_name_change_nothing() -> None:
     assert await configured(broker) == []
 
 
-async def test_settings_of_streams_groups_are_kept_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+async def test_settings_without_effect_are_kept_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     broker = await DataBroker.started()
     changes = (
         ("share.auto.offset.reset", SET, "by_duration:PT1H"),
-        ("streams.num.standby.replicas", SET, "1"),
+        ("streams.assignor.name", SET, "sticky"),
     )
     assert (await change(broker, *changes)).error_code == ErrorCode.NONE
-    assert (await described(broker))["streams.num.standby.replicas"].value == "1"
+    assert (await described(broker))["streams.assignor.name"].value == "sticky"
     assert [record.message for record in caplog.records if "no effect" in record.message] == [
-        "group 'g': streams.num.standby.replicas is kept, and has no effect"
+        "group 'g': streams.assignor.name is kept, and has no effect"
     ]
 
 

@@ -14,6 +14,8 @@ from eosin.broker.security.group_shares import COUNT_AGAIN_MS, GroupShares
 from eosin.coordinator.groups.consumer.rules.events import ConsumerHeartbeat
 from eosin.coordinator.groups.rules.group import Group
 from eosin.coordinator.groups.share.rules.events import ShareHeartbeat
+from eosin.coordinator.groups.streams.rules.events import StreamsHeartbeat
+from eosin.coordinator.groups.streams.topology.topology import Subtopology, Topology, topology_bytes
 from eosin.model.principals import Principal
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.schemas.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -86,6 +88,22 @@ async def test_there_is_room_again_when_members_have_left(apis: GroupApis) -> No
     assert (await join(apis, "again")).error_code == ErrorCode.NONE
 
 
+async def test_topologies_of_streams_groups_fill_the_share_until_the_groups_are_deleted(apis: GroupApis) -> None:
+    assert apis.shares is not None
+    mallory = asked_by("mallory")
+    names = tuple(f"{number:0200}" for number in range(10))
+    topology = Topology(0, (Subtopology("0", names, (), (), (), (), ()),))
+    for number in range(20):
+        request = StreamsHeartbeat("m", 0, topology=topology, process_id="p", rebalance_timeout_ms=1)
+        assert apis.shares.admits(mallory, f"g-{number}", topology_bytes(topology))
+        assert (await apis.groups.streams.heartbeat(f"g-{number}", request)).error is ErrorCode.NONE
+        await apis.groups.streams.heartbeat(f"g-{number}", StreamsHeartbeat("m", -1))
+    assert not await apis.shares.admits_after_count(mallory, "more", 60_000)
+    assert set(await apis.groups.delete_groups([f"g-{number}" for number in range(20)])) == {ErrorCode.NONE}
+    apis.clock.advance(COUNT_AGAIN_MS)
+    assert await apis.shares.admits_after_count(mallory, "more", 60_000)
+
+
 async def test_members_of_share_groups_fill_the_share_too_and_leave_room_when_they_go(apis: GroupApis) -> None:
     assert apis.shares is not None
     for number in range(20):
@@ -106,7 +124,7 @@ class Groups:
 
     def __init__(self) -> None:
         self.live: dict[str, Group] = {}
-        self.share = SimpleNamespace(describe=self.describe_consumer)
+        self.share = self.streams = SimpleNamespace(describe=self.describe_consumer)
 
     def describe(self, group_id: str) -> Group | ErrorCode:
         return self.live.get(group_id, ErrorCode.GROUP_ID_NOT_FOUND)

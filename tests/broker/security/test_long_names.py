@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from guarded_broker import ADMIN, GuardedBroker, guarded_broker
 
-from eosin.coordinator.groups import shard
+from eosin.coordinator.groups import shards
 from eosin.network import large_exchange
 from eosin.network.many_items import CHARS_PER_ITEM, ITEMS_PER_TURN, pieces
 from eosin.protocol.errors import ErrorCode
@@ -82,7 +82,7 @@ async def test_long_names_of_groups_are_hashed_a_few_in_a_turn(
 ) -> None:
     """Java's hash of one of them takes a millisecond and more: fifty at once took 100 ms."""
     loop, of_turns = asyncio.get_running_loop(), [0]
-    partition_for = shard.partition_for
+    partition_for = shards.partition_for
 
     def counted(name: str, count: int) -> int:
         if not of_turns[-1]:
@@ -90,7 +90,7 @@ async def test_long_names_of_groups_are_hashed_a_few_in_a_turn(
         of_turns[-1] += len(name)
         return partition_for(name, count)
 
-    monkeypatch.setattr(shard, "partition_for", counted)
+    monkeypatch.setattr(shards, "partition_for", counted)
     groups = tuple(OffsetFetchRequestGroup(group_id=name, topics=None) for name in NAMES)
     response = await broker.ask(ADMIN, ApiKey.OFFSET_FETCH, OffsetFetchRequest(groups=groups), version=9)
     assert [each.group_id for each in response.groups] == list(NAMES)

@@ -16,7 +16,9 @@ import org.apache.kafka.streams.state.Stores;
  * Counts the words of a topic exactly once: through a topic that spreads them, into a store that a changelog backs, and
  * to a target that hears of each new count. It takes its time for each line, so that it can be stopped in the middle.
  *
- *     WordCount APPLICATION BOOTSTRAP SOURCE TARGET STATE_FOLDER PAUSE_MS
+ *     WordCount APPLICATION BOOTSTRAP SOURCE TARGET STATE_FOLDER PAUSE_MS [SETTING=VALUE...]
+ *
+ * A setting without a value is left out.
  *
  * It prints each state that it comes to. The end of stdin ends it.
  */
@@ -34,6 +36,13 @@ public final class WordCount {
         config.setProperty("producer.transaction.timeout.ms", "5000");
         config.setProperty("session.timeout.ms", "6000"); // who was killed is missed soon
         config.setProperty("auto.offset.reset", "earliest");
+        for (String each : Arrays.asList(arguments).subList(6, arguments.length)) {
+            String[] setting = each.split("=", 2);
+            config.remove(setting[0]);
+            if (!setting[1].isEmpty()) {
+                config.setProperty(setting[0], setting[1]);
+            }
+        }
 
         Serde<String> text = Serdes.String();
         StreamsBuilder topology = new StreamsBuilder();

@@ -12,6 +12,7 @@ from real_clients import java
 
 SOURCES: Final = java.SOURCES.parent / "streams"
 NEWEST: Final = "4.3.1"
+WITH_STREAMS_GROUPS: Final = "4.4.0"
 NEWEST_3: Final = "3.9.2"
 SLOW_ONCE: Final = "SlowOnce"
 """Copies a topic; its last argument is the timeout of its transactions, which it exceeds twice."""
@@ -22,9 +23,17 @@ WORD_COUNT: Final = "WordCount"
 class Application:
     """One instance of a program; a context manager, and leaving it ends the process."""
 
-    def __init__(self, release: str, program: str, arguments: Sequence[str], last: int, folder: Path) -> None:
+    def __init__(
+        self,
+        release: str,
+        program: str,
+        arguments: Sequence[str],
+        last: int,
+        folder: Path,
+        settings: Sequence[str] = (),
+    ) -> None:
         """`arguments` are its name, the bootstrap address, the source and the target; its files are in `folder`.
-        Raises `toolchains.NotHere`."""
+        WordCount takes `settings` besides, each as name=value. Raises `toolchains.NotHere`."""
         folder.mkdir(exist_ok=True)
         classpath = (java.classes(SOURCES, NEWEST_3), f"{java.jars(SOURCES, release)}/*")
         self._command = [
@@ -33,6 +42,7 @@ class Application:
             *arguments,
             str(folder / "state"),
             str(last),
+            *settings,
         ]
         self._log = folder / "stderr"
         self.states: list[str] = []

@@ -6,8 +6,8 @@ wait, so it is computed beside the decisions, from the group as it was, and come
 Meanwhile members may have come and gone: the group epoch tells, and the next target is due at once.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import Final, Protocol
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, Protocol, TypeVar
 
 from eosin.coordinator.groups.consumer.assignors import range as by_range
 from eosin.coordinator.groups.consumer.assignors import uniform
@@ -27,6 +27,9 @@ from eosin.coordinator.steps import InSteps, finished
 from eosin.protocol.names import Uuid
 
 ASSIGNORS: Final[Mapping[str, AssignInSteps]] = {UNIFORM: uniform.assign_in_steps, RANGE: by_range.assign_in_steps}
+
+_Share = TypeVar("_Share")
+"""The part of a target that one member gets."""
 
 MOST_AT_ONCE: Final = 500
 """Members and partitions of a group whose target is computed with a decision: it takes some milliseconds, most of them
@@ -107,18 +110,20 @@ def target_in_steps(group: ConsumerGroup, topics: Topics, configured: tuple[str,
 
 def in_parts(group: ConsumerGroup, target: Target, *, size: int = PART) -> Iterator[TargetsComputed]:
     """A target that was computed of `group`, in parts whose records are quickly written."""
-    for part, is_last in in_pieces(target, weight=weight_of(group.group_id), size=size):
+    for part, is_last in in_pieces(target, weight=weight_of(group.group_id), size=size, count=len):
         yield TargetsComputed(group.epoch, part, group.members, is_last)
 
 
-def in_pieces(target: Target, *, weight: int, size: int) -> Iterator[tuple[dict[str, Partitions], bool]]:
-    """Parts of a target of about this size, each member of this weight and each of its partitions counted; and whether
-    it is the last."""
-    part: dict[str, Partitions] = {}
+def in_pieces(
+    target: Mapping[str, _Share], *, weight: int, size: int, count: Callable[[_Share], int]
+) -> Iterator[tuple[dict[str, _Share], bool]]:
+    """Parts of a target of about this size, each member of this weight and what it is given counted; and whether it is
+    the last."""
+    part: dict[str, _Share] = {}
     room = size
-    for name, partitions in target.items():
-        part[name] = partitions
-        room -= weight + len(partitions)
+    for name, share in target.items():
+        part[name] = share
+        room -= weight + count(share)
         if room <= 0:
             yield part, False
             part, room = {}, size

@@ -72,7 +72,7 @@ def target_in_steps(group: ShareGroup, topics: Topics, *, size: int = PART) -> I
         members.append(SubscribedMember(member.member_id, ids))
         yield
     target = yield from simple.assign_in_steps(members, assignable(group, topics), dict(group.targets.items()))
-    pieces = in_pieces(target, weight=weight_of(group.group_id), size=size)
+    pieces = in_pieces(target, weight=weight_of(group.group_id), size=size, count=len)
     return (ShareTargetsComputed(group.epoch, part, is_last) for part, is_last in pieces)
 
 

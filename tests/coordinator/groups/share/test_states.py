@@ -12,7 +12,7 @@ from group_fakes import Broker, turns
 
 from eosin.coordinator.groups.consumer.assignors.assignment import TopicIdPartition
 from eosin.coordinator.groups.consumer.rules.events import HeartbeatResult
-from eosin.coordinator.groups.consumer.rules.topics import SubscribedTopic
+from eosin.coordinator.groups.consumer.rules.topics import NO_RACKS, PartitionRacks, SubscribedTopic
 from eosin.coordinator.groups.share.ports import ShareSurroundings
 from eosin.coordinator.groups.share.rules.events import ShareHeartbeat
 from eosin.coordinator.groups.share.rules.group import ShareGroup
@@ -33,6 +33,9 @@ class Topics:
     @property
     def topics(self) -> Mapping[str, SubscribedTopic]:
         return self.known
+
+    def partition_racks(self, topic: str) -> PartitionRacks:
+        return NO_RACKS
 
     def put(self, name: str, partitions: int, *, life: int = 0) -> None:
         self.known[name] = topic(name, partitions, life=life)

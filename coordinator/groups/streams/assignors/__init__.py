@@ -1,0 +1,1 @@
+"""Assignors: which members of a streams group run which tasks. Pure."""

@@ -1,0 +1,1 @@
+"""Records of streams groups: written, and read back."""

@@ -1,0 +1,1 @@
+"""Topologies of streams groups: what an application says it reads and writes, and what follows from it. Pure."""
