@@ -6,7 +6,7 @@ the topology without the right to describe it hides its group with 29. A group t
 described once, as it is when its turn comes. No topology description is kept (KIP-1331), and the response says so.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Final
 
 from eosin.broker.requests.described_groups import describe_each
