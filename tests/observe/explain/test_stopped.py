@@ -17,6 +17,7 @@ from eosin.model.features import GROUP_VERSION
 from eosin.observe.explain import stored_facts
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.schemas.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from eosin.storage.disk.system import ReadOnlyDisk
 
 pytestmark = pytest.mark.process
 
@@ -123,9 +124,8 @@ def test_a_stopped_consumer_group_has_its_members_and_its_epochs(tmp_path: Path,
 
     path = stopped(tmp_path, scene)
     assert told(capsys, "readers", "--data-dir", path).startswith("group readers: Stable, 1 member, lag 5")
-    capsys.readouterr()
-    assert main(["readers", "--data-dir", path, "--json"]) == 0
-    assert (json.loads(capsys.readouterr().out)["facts"]["epoch"]) == 2
+    facts = asyncio.run(stored_facts.StoredFacts(ReadOnlyDisk(), path).group("readers"))
+    assert (facts.epoch, facts.assignment_epoch, [each.client_id for each in facts.members]) == (2, 2, ["reader-1"])
 
 
 def test_a_stopped_producer_id_says_which_partitions_know_it(tmp_path: Path, capsys: Capture) -> None:
