@@ -23,6 +23,7 @@ import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.KafkaFuture;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.errors.InterruptException;
@@ -192,12 +193,14 @@ public final class TxnWriter extends ForeachWriter<Row> {
       return all;
     }
 
-    static Properties admin(Map<String, String> given) {
+    Properties admin(Map<String, String> given) {
       Properties all = new Properties();
       all.putAll(given);
       for (String each : List.of("compression.type", "batch.size", "linger.ms", "transaction.timeout.ms", "max.block.ms")) {
         all.remove(each);
       }
+      all.put("request.timeout.ms", output.get("request.timeout.ms"));
+      all.put("default.api.timeout.ms", output.get("delivery.timeout.ms")); // commits wait for it, as they do for producers
       return all;
     }
   }
@@ -213,8 +216,8 @@ public final class TxnWriter extends ForeachWriter<Row> {
 
     private Run(Settings settings) {
       this.settings = settings;
-      this.output = Admin.create(Settings.admin(settings.output));
-      this.source = settings.source.equals(settings.output) ? output : Admin.create(Settings.admin(settings.source));
+      this.output = Admin.create(settings.admin(settings.output));
+      this.source = settings.source.equals(settings.output) ? output : Admin.create(settings.admin(settings.source));
     }
 
     static Run enter(Settings settings) {
@@ -268,10 +271,8 @@ public final class TxnWriter extends ForeachWriter<Row> {
       return begun;
     }
 
-    Uuid topicId(String topic) {
-      return result(
-          source.describeTopics(List.of(topic)).allTopicNames().thenApply(found -> found.get(topic).topicId()),
-          "describing topic " + topic);
+    KafkaFuture<Uuid> askTopicId(String topic) {
+      return source.describeTopics(List.of(topic)).allTopicNames().thenApply(found -> found.get(topic).topicId());
     }
 
     /** The committed offset of a partition once no transaction about it is undecided, or null. */
@@ -287,7 +288,7 @@ public final class TxnWriter extends ForeachWriter<Row> {
           "reading the position of " + partition);
     }
 
-    private static <T> T result(org.apache.kafka.common.KafkaFuture<T> future, String doing) {
+    private static <T> T result(KafkaFuture<T> future, String doing) {
       try {
         return future.get();
       } catch (ExecutionException error) {
@@ -371,15 +372,11 @@ public final class TxnWriter extends ForeachWriter<Row> {
       this.producer = new KafkaProducer<>(settings.producer(id));
       try {
         producer.initTransactions(); // the previous owner's last transaction has an end now
-        this.topicId = run.topicId(source.topic()).toString();
+        this.topicId = topicIdNow(run.askTopicId(source.topic()));
         OffsetAndMetadata committed = run.committed(source);
         Position found = committed == null ? null : Position.of(committed);
         if (found != null && !found.topicId.isEmpty() && !found.topicId.equals(topicId)) {
-          if (!settings.adopt) {
-            throw new IllegalStateException(
-                "topic " + source.topic() + " was deleted and created anew since pipeline " + settings.pipeline
-                    + " has read it: start with a new checkpoint and adopt_checkpoint=True to read the new one");
-          }
+          if (!settings.adopt) throw anew();
           found = null;
         }
         this.position = found;
@@ -402,7 +399,7 @@ public final class TxnWriter extends ForeachWriter<Row> {
         if (isFit) {
           OffsetAndMetadata committed = run.committed(source);
           isFit = committed != null && Position.of(committed).owner.equals(owner)
-              && committed.offset() == position.offset + 1 && topicId.equals(run.topicId(source.topic()).toString());
+              && committed.offset() == position.offset + 1 && topicId.equals(topicIdNow(run.askTopicId(source.topic())));
         }
         if (!isFit) {
           if (failure == null) failure = new IllegalStateException(source + " is written by another task now");
@@ -512,14 +509,31 @@ public final class TxnWriter extends ForeachWriter<Row> {
       return isNamed ? lastCommit + run.settings.refreshNanos - now : lastCommit + run.settings.intervalNanos - now;
     }
 
+    private String topicIdNow(KafkaFuture<Uuid> asked) {
+      return Run.result(asked, "describing topic " + source.topic()).toString();
+    }
+
+    private IllegalStateException anew() {
+      return new IllegalStateException(
+          "topic " + source.topic() + " was deleted and created anew since pipeline " + run.settings.pipeline
+              + " has read it: start with a new checkpoint and adopt_checkpoint=True to read the new one");
+    }
+
     private void commit() {
       long begun = System.nanoTime();
+      // A consumer goes on at its offset in a topic of the same name. Asked when its rows are there, and while they are sent.
+      KafkaFuture<Uuid> asked = run.askTopicId(source.topic());
       if (!isOpen) {
         producer.beginTransaction();
         isOpen = true;
       }
       if (!hasMarker) producer.send(marker());
       producer.sendOffsetsToTransaction(Map.of(source, position.offsetOf(topicId, owner)), group);
+      if (!topicIdNow(asked).equals(topicId)) {
+        producer.abortTransaction();
+        isOpen = false;
+        throw anew();
+      }
       producer.commitTransaction();
       isOpen = false;
       hasMarker = true;
