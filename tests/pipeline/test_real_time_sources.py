@@ -12,8 +12,8 @@ from local_broker import ThreadedBroker
 from topic_load import TopicLoad
 from waiting import wait_until
 
-from eosin.pipeline.common.errors import MissingOffsets
 from eosin.network.request_hooks import ObservedRequest, RequestHooks
+from eosin.pipeline.common.errors import MissingOffsets
 from eosin.protocol.keys import ApiKey
 
 if TYPE_CHECKING:
