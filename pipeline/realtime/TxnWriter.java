@@ -200,7 +200,7 @@ public final class TxnWriter extends ForeachWriter<Row> {
         all.remove(each);
       }
       all.put("request.timeout.ms", output.get("request.timeout.ms"));
-      all.put("default.api.timeout.ms", output.get("delivery.timeout.ms")); // commits wait for it, as they do for producers
+      all.put("default.api.timeout.ms", output.get("delivery.timeout.ms")); // a commit waits as long as its producer does
       return all;
     }
   }
@@ -521,7 +521,7 @@ public final class TxnWriter extends ForeachWriter<Row> {
 
     private void commit() {
       long begun = System.nanoTime();
-      // A consumer goes on at its offset in a topic of the same name. Asked when its rows are there, and while they are sent.
+      // A consumer goes on at its offset in a new topic of the same name. Asked once its rows are here, while they are sent.
       KafkaFuture<Uuid> asked = run.askTopicId(source.topic());
       if (!isOpen) {
         producer.beginTransaction();
