@@ -58,7 +58,6 @@ public final class TxnWriter extends ForeachWriter<Row> {
 
   /** Columns of a row, in the order in which the driver selects them. */
   private static final int SOURCE_TOPIC = 0, SOURCE_PARTITION = 1, SOURCE_OFFSET = 2, KEY = 3, VALUE = 4, TOPIC = 5;
-
   private static final int PARTITION = 6, HEADERS = 7;
 
   /** How long the first row of a transaction waits for others, even if the last commit is long ago. */
@@ -77,8 +76,7 @@ public final class TxnWriter extends ForeachWriter<Row> {
   private transient Thread task;
   private transient List<Partition> held;
   private transient Partition last;
-  private transient long lastOffset;
-  private transient long rowsOfOffset;
+  private transient long lastOffset, rowsOfOffset;
 
   /**
    * @param names {@code pipeline}, {@code run} (an id of this start of the query), {@code topic} (or nothing, if rows name
@@ -158,8 +156,7 @@ public final class TxnWriter extends ForeachWriter<Row> {
   /** What all tasks of one start of a query know. */
   private static final class Settings implements java.io.Serializable {
     private static final long serialVersionUID = 1L;
-    final HashMap<String, String> output;
-    final HashMap<String, String> source;
+    final HashMap<String, String> output, source;
     final Set<String> known;
     final String pipeline, run, topic, progress;
     final long intervalNanos, refreshNanos;
@@ -196,9 +193,8 @@ public final class TxnWriter extends ForeachWriter<Row> {
     Properties admin(Map<String, String> given) {
       Properties all = new Properties();
       all.putAll(given);
-      for (String each : List.of("compression.type", "batch.size", "linger.ms", "transaction.timeout.ms", "max.block.ms")) {
-        all.remove(each);
-      }
+      all.keySet().removeAll(
+          List.of("compression.type", "batch.size", "linger.ms", "transaction.timeout.ms", "max.block.ms"));
       all.put("request.timeout.ms", output.get("request.timeout.ms"));
       all.put("default.api.timeout.ms", output.get("delivery.timeout.ms")); // a commit waits as long as its producer does
       return all;
@@ -208,8 +204,7 @@ public final class TxnWriter extends ForeachWriter<Row> {
   /** The partitions that tasks of one start of a query write in this JVM, and the connections that they share. */
   private static final class Run {
     final Settings settings;
-    final Admin output;
-    final Admin source;
+    final Admin output, source;
     final Map<TopicPartition, Partition> partitions = new ConcurrentHashMap<>();
     private int tasks;
     private long idleSince;
@@ -306,10 +301,8 @@ public final class TxnWriter extends ForeachWriter<Row> {
         Pattern.compile(
             "\\{\"v\":1,\"offset\":(-?\\d+),\"rows\":(\\d+),\"topic_id\":\"([^\"]*)\",\"owner\":\"([^\"]*)\""
                 + "(?:,\"at\":\\d+)?\\}");
-    final long offset;
-    final long rows;
-    final String topicId;
-    final String owner;
+    final long offset, rows;
+    final String topicId, owner;
 
     Position(long offset, long rows, String topicId, String owner) {
       this.offset = offset;
@@ -356,10 +349,8 @@ public final class TxnWriter extends ForeachWriter<Row> {
     private boolean hasMarker;
     /** The committed position names this owner. */
     private boolean isNamed;
-    private boolean isOpen;
-    private boolean isOver;
-    private long dueAt;
-    private long lastCommit;
+    private boolean isOpen, isOver;
+    private long dueAt, lastCommit;
     private RuntimeException failure;
 
     Partition(Run run, TopicPartition source, TxnWriter holder) {
@@ -531,7 +522,6 @@ public final class TxnWriter extends ForeachWriter<Row> {
       producer.sendOffsetsToTransaction(Map.of(source, position.offsetOf(topicId, owner)), group);
       if (!topicIdNow(asked).equals(topicId)) {
         producer.abortTransaction();
-        isOpen = false;
         throw anew();
       }
       producer.commitTransaction();

@@ -149,6 +149,7 @@ class WaitForCopy:
         from pyspark import TaskContext
 
         task = TaskContext.get()
+        assert task is not None
         if task.partitionId() == 0:
             place = Path(self.folder) / str(task.stageId())
             Path(f"{place}.{task.attemptNumber()}").touch()
