@@ -23,6 +23,7 @@ import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.KafkaFuture;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.errors.InterruptException;
@@ -57,7 +58,6 @@ public final class TxnWriter extends ForeachWriter<Row> {
 
   /** Columns of a row, in the order in which the driver selects them. */
   private static final int SOURCE_TOPIC = 0, SOURCE_PARTITION = 1, SOURCE_OFFSET = 2, KEY = 3, VALUE = 4, TOPIC = 5;
-
   private static final int PARTITION = 6, HEADERS = 7;
 
   /** How long the first row of a transaction waits for others, even if the last commit is long ago. */
@@ -76,8 +76,7 @@ public final class TxnWriter extends ForeachWriter<Row> {
   private transient Thread task;
   private transient List<Partition> held;
   private transient Partition last;
-  private transient long lastOffset;
-  private transient long rowsOfOffset;
+  private transient long lastOffset, rowsOfOffset;
 
   /**
    * @param names {@code pipeline}, {@code run} (an id of this start of the query), {@code topic} (or nothing, if rows name
@@ -157,8 +156,7 @@ public final class TxnWriter extends ForeachWriter<Row> {
   /** What all tasks of one start of a query know. */
   private static final class Settings implements java.io.Serializable {
     private static final long serialVersionUID = 1L;
-    final HashMap<String, String> output;
-    final HashMap<String, String> source;
+    final HashMap<String, String> output, source;
     final Set<String> known;
     final String pipeline, run, topic, progress;
     final long intervalNanos, refreshNanos;
@@ -192,12 +190,13 @@ public final class TxnWriter extends ForeachWriter<Row> {
       return all;
     }
 
-    static Properties admin(Map<String, String> given) {
+    Properties admin(Map<String, String> given) {
       Properties all = new Properties();
       all.putAll(given);
-      for (String each : List.of("compression.type", "batch.size", "linger.ms", "transaction.timeout.ms", "max.block.ms")) {
-        all.remove(each);
-      }
+      all.keySet().removeAll(
+          List.of("compression.type", "batch.size", "linger.ms", "transaction.timeout.ms", "max.block.ms"));
+      all.put("request.timeout.ms", output.get("request.timeout.ms"));
+      all.put("default.api.timeout.ms", output.get("delivery.timeout.ms")); // a commit waits as long as its producer does
       return all;
     }
   }
@@ -205,16 +204,15 @@ public final class TxnWriter extends ForeachWriter<Row> {
   /** The partitions that tasks of one start of a query write in this JVM, and the connections that they share. */
   private static final class Run {
     final Settings settings;
-    final Admin output;
-    final Admin source;
+    final Admin output, source;
     final Map<TopicPartition, Partition> partitions = new ConcurrentHashMap<>();
     private int tasks;
     private long idleSince;
 
     private Run(Settings settings) {
       this.settings = settings;
-      this.output = Admin.create(Settings.admin(settings.output));
-      this.source = settings.source.equals(settings.output) ? output : Admin.create(Settings.admin(settings.source));
+      this.output = Admin.create(settings.admin(settings.output));
+      this.source = settings.source.equals(settings.output) ? output : Admin.create(settings.admin(settings.source));
     }
 
     static Run enter(Settings settings) {
@@ -268,10 +266,8 @@ public final class TxnWriter extends ForeachWriter<Row> {
       return begun;
     }
 
-    Uuid topicId(String topic) {
-      return result(
-          source.describeTopics(List.of(topic)).allTopicNames().thenApply(found -> found.get(topic).topicId()),
-          "describing topic " + topic);
+    KafkaFuture<Uuid> askTopicId(String topic) {
+      return source.describeTopics(List.of(topic)).allTopicNames().thenApply(found -> found.get(topic).topicId());
     }
 
     /** The committed offset of a partition once no transaction about it is undecided, or null. */
@@ -287,7 +283,7 @@ public final class TxnWriter extends ForeachWriter<Row> {
           "reading the position of " + partition);
     }
 
-    private static <T> T result(org.apache.kafka.common.KafkaFuture<T> future, String doing) {
+    private static <T> T result(KafkaFuture<T> future, String doing) {
       try {
         return future.get();
       } catch (ExecutionException error) {
@@ -305,10 +301,8 @@ public final class TxnWriter extends ForeachWriter<Row> {
         Pattern.compile(
             "\\{\"v\":1,\"offset\":(-?\\d+),\"rows\":(\\d+),\"topic_id\":\"([^\"]*)\",\"owner\":\"([^\"]*)\""
                 + "(?:,\"at\":\\d+)?\\}");
-    final long offset;
-    final long rows;
-    final String topicId;
-    final String owner;
+    final long offset, rows;
+    final String topicId, owner;
 
     Position(long offset, long rows, String topicId, String owner) {
       this.offset = offset;
@@ -355,10 +349,8 @@ public final class TxnWriter extends ForeachWriter<Row> {
     private boolean hasMarker;
     /** The committed position names this owner. */
     private boolean isNamed;
-    private boolean isOpen;
-    private boolean isOver;
-    private long dueAt;
-    private long lastCommit;
+    private boolean isOpen, isOver;
+    private long dueAt, lastCommit;
     private RuntimeException failure;
 
     Partition(Run run, TopicPartition source, TxnWriter holder) {
@@ -371,15 +363,11 @@ public final class TxnWriter extends ForeachWriter<Row> {
       this.producer = new KafkaProducer<>(settings.producer(id));
       try {
         producer.initTransactions(); // the previous owner's last transaction has an end now
-        this.topicId = run.topicId(source.topic()).toString();
+        this.topicId = topicIdNow(run.askTopicId(source.topic()));
         OffsetAndMetadata committed = run.committed(source);
         Position found = committed == null ? null : Position.of(committed);
         if (found != null && !found.topicId.isEmpty() && !found.topicId.equals(topicId)) {
-          if (!settings.adopt) {
-            throw new IllegalStateException(
-                "topic " + source.topic() + " was deleted and created anew since pipeline " + settings.pipeline
-                    + " has read it: start with a new checkpoint and adopt_checkpoint=True to read the new one");
-          }
+          if (!settings.adopt) throw anew();
           found = null;
         }
         this.position = found;
@@ -402,7 +390,7 @@ public final class TxnWriter extends ForeachWriter<Row> {
         if (isFit) {
           OffsetAndMetadata committed = run.committed(source);
           isFit = committed != null && Position.of(committed).owner.equals(owner)
-              && committed.offset() == position.offset + 1 && topicId.equals(run.topicId(source.topic()).toString());
+              && committed.offset() == position.offset + 1 && topicId.equals(topicIdNow(run.askTopicId(source.topic())));
         }
         if (!isFit) {
           if (failure == null) failure = new IllegalStateException(source + " is written by another task now");
@@ -512,14 +500,30 @@ public final class TxnWriter extends ForeachWriter<Row> {
       return isNamed ? lastCommit + run.settings.refreshNanos - now : lastCommit + run.settings.intervalNanos - now;
     }
 
+    private String topicIdNow(KafkaFuture<Uuid> asked) {
+      return Run.result(asked, "describing topic " + source.topic()).toString();
+    }
+
+    private IllegalStateException anew() {
+      return new IllegalStateException(
+          "topic " + source.topic() + " was deleted and created anew since pipeline " + run.settings.pipeline
+              + " has read it: start with a new checkpoint and adopt_checkpoint=True to read the new one");
+    }
+
     private void commit() {
       long begun = System.nanoTime();
+      // A consumer goes on at its offset in a new topic of the same name. Asked once its rows are here, while they are sent.
+      KafkaFuture<Uuid> asked = run.askTopicId(source.topic());
       if (!isOpen) {
         producer.beginTransaction();
         isOpen = true;
       }
       if (!hasMarker) producer.send(marker());
       producer.sendOffsetsToTransaction(Map.of(source, position.offsetOf(topicId, owner)), group);
+      if (!topicIdNow(asked).equals(topicId)) {
+        producer.abortTransaction();
+        throw anew();
+      }
       producer.commitTransaction();
       isOpen = false;
       hasMarker = true;

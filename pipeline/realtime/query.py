@@ -48,6 +48,8 @@ _FASTEST_MS: Final = 1
 _STEP_MS: Final = 1000
 _SENTENCE: Final = re.compile(r"Exception: ([^\n]+)\n\s+at eosin\.realtime\.")
 _FENCED: Final = "was taken over by another driver"
+_ANEW: Final = "was deleted and created anew since"
+_OUT_OF_RANGE: Final = re.compile(r"OffsetOutOfRangeException: [^\n]*is out of range for partition (\S+)")
 
 log = logging.getLogger(__name__)
 
@@ -248,11 +250,18 @@ def _security_of(source: KafkaSource) -> SecuritySettings:
 
 
 def reason_of(text: str) -> PipelineError | None:
-    """The sentence of `TxnWriter` in what Spark says of a query that failed; None if there is none."""
+    """The sentence for what Spark says of a query that failed: that of `TxnWriter`, or one for a source that has lost
+    what comes next. None if there is none."""
     found = _SENTENCE.search(text)
-    if found is None:
-        return None
-    return (PipelineFenced if _FENCED in found[1] else PipelineError)(found[1])
+    if found is not None:
+        kind = PipelineFenced if _FENCED in found[1] else MissingOffsets if _ANEW in found[1] else PipelineError
+        return kind(found[1])
+    if lost := _OUT_OF_RANGE.search(text):
+        return MissingOffsets(
+            f"{lost[1]} does not have the offset any more that the query was about to read: the topic was deleted and"
+            " created anew, or records were deleted before they were read; the next start says which"
+        )
+    return None
 
 
 def check_real_time_session(spark: "SparkSession") -> None:

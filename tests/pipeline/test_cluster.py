@@ -11,7 +11,7 @@ from typing import Any
 import pipeline_driver
 import pytest
 from broker_process import BrokerProcess
-from pipeline_copier import Copier
+from pipeline_copier import ROWS, Copier
 from spark_cluster import SparkCluster
 from topic_load import TopicLoad
 
@@ -72,6 +72,21 @@ def test_executors_lost_after_their_tasks_cost_at_most_a_batch_and_no_row(
     code, said = copier.run("executors", *options)
     assert (code, copier.killer.happened) == (0, 2), copier.log
     assert [each["skipped"] for each in said] == [False]
+    copier.assert_complete()
+
+
+def test_the_format_writes_each_row_once_though_spark_runs_copies_of_tasks(
+    java: None, copier: Copier, tmp_path: Path
+) -> None:
+    """In each batch a first attempt and its copy write the same rows at the same time, and Spark takes one of them."""
+    attempts = tmp_path / "attempts"
+    attempts.mkdir()
+    with SparkCluster(tmp_path / "cluster", cores=1, hosts=("127.0.0.1", "127.0.0.2")) as two:
+        code, _ = copier.run(pipeline_driver.FORMAT, "--master", two.master, "--twice", str(attempts))
+    assert code == 0, copier.log
+    stages = {each.name.partition(".")[0] for each in attempts.iterdir()}
+    assert len(stages) >= ROWS // 8
+    assert {each.name for each in attempts.iterdir()} == {f"{each}.{number}" for each in stages for number in (0, 1)}
     copier.assert_complete()
 
 

@@ -224,6 +224,11 @@ def test_the_sentence_of_the_writer_is_found_in_what_spark_says() -> None:
     assert isinstance(fenced, PipelineFenced)
     assert str(fenced) == "pipeline p was taken over by another driver or task (orders-0)"
     assert not isinstance(reason_of(said.format("rows of orders-0 are out of order")), PipelineFenced | None)
+    anew = reason_of(said.format("topic orders was deleted and created anew since pipeline p has read it"))
+    assert isinstance(anew, MissingOffsets)
+    gone = reason_of("OffsetOutOfRangeException: Fetch position is out of range for partition orders-0\n\tat a.b")
+    assert isinstance(gone, MissingOffsets)
+    assert str(gone).startswith("orders-0 does not have the offset any more")
     assert reason_of("[STREAM_FAILED] executor lost") is None
 
 

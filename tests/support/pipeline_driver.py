@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from pyspark.errors import StreamingQueryException
 
 from eosin.pipeline import TxnSink, session
 from eosin.pipeline.common.progress_reports import BatchReport
+from eosin.pipeline.format.data_source import register
 from eosin.pipeline.sink.batch_transactions import BatchTransactions
 from eosin.pipeline.source.streams import read_stream
 
@@ -46,7 +48,7 @@ def main() -> int:
         "spark.executor.cores": "1",
         **dict(each.split("=", 1) for each in options.conf),
     }
-    spark = session(PIPELINE, options.master, settings)
+    spark = speculating(options.master, settings) if options.twice else session(PIPELINE, options.master, settings)
     spark.sparkContext.setLogLevel("ERROR")
 
     def told(report: BatchReport) -> None:
@@ -68,6 +70,19 @@ def main() -> int:
     finally:
         spark.stop()  # executors of a cluster would outlive this process
     return 0
+
+
+def speculating(master: str, settings: Mapping[str, str]) -> "SparkSession":
+    """A session that copies a task as soon as another one has ended. Those of `session` have no copies."""
+    from pyspark.sql import SparkSession
+
+    copies = {"interval": "100ms", "quantile": "0.5", "multiplier": "1.01", "efficiency.enabled": "false"}
+    builder = SparkSession.builder.appName(PIPELINE).master(master).config("spark.speculation", "true")
+    for name, value in {**settings, **{f"spark.speculation.{each}": copies[each] for each in copies}}.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    register(spark)
+    return spark
 
 
 def copy_by_format(spark: "SparkSession", options: argparse.Namespace) -> int:
@@ -118,7 +133,29 @@ def rows(spark: "SparkSession", options: argparse.Namespace) -> "DataFrame":
         )
     source = f.concat_ws(":", "topic", "partition", "offset")
     copied = frame.select(source.alias("key"), f.col("value").cast("string").alias("value"))
+    if options.twice:
+        return copied.mapInArrow(WaitForCopy(options.twice), copied.schema)
     return copied.mapInArrow(Poison(options.poison), copied.schema) if options.poison else copied
+
+
+class WaitForCopy:
+    """Lets the first attempt of partition 0 wait until a copy of it has begun: then both give all their rows. A folder
+    gets a file for each attempt of it, by its stage and its number."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+    def __call__(self, batches):  # type: ignore[no-untyped-def]
+        from pyspark import TaskContext
+
+        task = TaskContext.get()
+        assert task is not None
+        if task.partitionId() == 0:
+            place = Path(self.folder) / str(task.stageId())
+            Path(f"{place}.{task.attemptNumber()}").touch()
+            while not Path(f"{place}.1").exists():
+                time.sleep(0.02)
+        yield from batches
 
 
 class Poison:
@@ -148,6 +185,7 @@ def arguments() -> argparse.Namespace:
     options.add_argument("--conf", action="append", default=[], metavar="K=V")
     options.add_argument("--hold", metavar="FILE")
     options.add_argument("--poison", metavar="VALUE@FILE")
+    options.add_argument("--twice", metavar="FOLDER")
     return options.parse_args()
 
 

@@ -1,11 +1,12 @@
-"""Spark's standalone master and one worker on 127.0.0.1, out of the installed PySpark: a cluster that is none of our
-processes, for what `local` cannot show."""
+"""Spark's standalone master on 127.0.0.1 and a worker for each host, out of the installed PySpark: a cluster that is
+none of our processes, for what `local` cannot show."""
 
 import os
 import re
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -15,14 +16,18 @@ from waiting import HANG_S, wait_until
 _MASTER: Final = "org.apache.spark.deploy.master.Master"
 _WORKER: Final = "org.apache.spark.deploy.worker.Worker"
 _ADDRESS: Final = re.compile(r"Starting Spark master at (spark://\S+)")
-_REGISTERED: Final = re.compile(r"Registering worker")
 
 
 class SparkCluster:
-    """A master and a worker with `cores`. A context manager; leaving it ends both and all executors."""
+    """A master, and a worker with `cores` on each host. A context manager; leaving it ends them and all executors."""
 
-    def __init__(self, folder: Path, *, cores: int = 2, memory: str = "2g") -> None:
+    def __init__(
+        self, folder: Path, *, cores: int = 2, memory: str = "2g", hosts: Sequence[str] = ("127.0.0.1",)
+    ) -> None:
+        """`hosts`: addresses of this machine, 127.0.0.1 and 127.0.0.2 among them. Spark starts no copy of a task on the
+        host where the first one runs."""
         self._folder = folder
+        self._hosts = hosts
         self._cores = cores
         self._memory = memory
         self._processes: list[subprocess.Popen[bytes]] = []
@@ -30,17 +35,20 @@ class SparkCluster:
         """The value for `--master`."""
 
     def executors(self) -> list[int]:
-        """The process ids of the executors that the worker has started and that run now."""
-        return [pid for pid, command in _session(self._processes[1].pid) if b"CoarseGrainedExecutorBackend" in command]
+        """The process ids of the executors that the workers have started and that run now."""
+        members = [each for worker in self._processes[1:] for each in _session(worker.pid)]
+        return [pid for pid, command in members if b"CoarseGrainedExecutorBackend" in command]
 
     def __enter__(self) -> Self:
         self._folder.mkdir(parents=True, exist_ok=True)
         try:
             log = self._start("master", _MASTER, "--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
             self.master = self._said(log, _ADDRESS)[1]
-            size = ("--cores", str(self._cores), "--memory", self._memory, "--work-dir", str(self._folder / "work"))
-            self._start("worker", _WORKER, "--host", "127.0.0.1", "--webui-port", "0", *size, self.master)
-            self._said(log, _REGISTERED)
+            size = ("--cores", str(self._cores), "--memory", self._memory, "--webui-port", "0")
+            for host in self._hosts:
+                place = ("--work-dir", str(self._folder / "work" / host), "--host", host)
+                self._start(f"worker {host}", _WORKER, *size, *place, self.master, address=host)
+                self._said(log, re.compile(rf"Registering worker {re.escape(host)}:"))
         except BaseException:
             self._stop()
             raise
@@ -51,7 +59,7 @@ class SparkCluster:
     ) -> None:
         self._stop()
 
-    def _start(self, name: str, kind: str, *arguments: str) -> Path:
+    def _start(self, name: str, kind: str, *arguments: str, address: str = "127.0.0.1") -> Path:
         import pyspark
 
         home = Path(pyspark.__file__).parent
@@ -59,7 +67,7 @@ class SparkCluster:
         environment = {
             **os.environ,
             "SPARK_HOME": str(home),
-            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_LOCAL_IP": address,
             "SPARK_DAEMON_MEMORY": "256m",
             "PYSPARK_PYTHON": sys.executable,
         }
