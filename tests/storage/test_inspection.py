@@ -449,7 +449,7 @@ def test_a_kind_of_record_that_is_not_known_is_no_damage() -> None:
     found, wrong = records_of("__consumer_offsets", NewRecord(b"\x00\x63whatever", b"\x00\x00"))
     assert not wrong
     assert found[0].decoded is not None
-    assert (found[0].decoded.kind, found[0].decoded.key_version) == ("unknown", 0x62)
+    assert (found[0].decoded.kind, found[0].decoded.key_version) == ("unknown", 0x63)
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ class LoadedShareGroups:
     def __init__(self, loader: Loader) -> None:
         """`loader` keeps the records of `SHARE_KIND_KEYS`."""
         self._loader = loader
-        self._found = ReplayedShareGroups({}, {}, {}, {})
+        self._found: ReplayedShareGroups = ReplayedShareGroups({}, {}, {}, {})
         self._groups: list[ShareGroup] = []
 
     def read(self) -> None:

@@ -28,7 +28,7 @@ class LoadedStreamsGroups:
     def __init__(self, loader: Loader) -> None:
         """`loader` keeps the records of `STREAMS_KIND_KEYS`."""
         self._loader = loader
-        self._found = ReplayedStreamsGroups({}, {}, {}, {})
+        self._found: ReplayedStreamsGroups = ReplayedStreamsGroups({}, {}, {}, {})
         self._groups: list[StreamsGroup] = []
 
     def read(self) -> None:

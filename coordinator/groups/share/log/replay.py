@@ -1,50 +1,25 @@
 """`replayed`: share groups as the last record of each key tells (share-groups.md 9). Pure.
 
-Compaction may have taken any part of the history, so nothing depends on the order of records: what belongs together is
-put together in the end. What is left over, a member's assignment without the member, is dropped, and its records are to
-be deleted. A group with a record that cannot be read is left out, and only that group.
+What is left over, a member's assignment without the member, is dropped, and its records are to be deleted.
 """
 
-import logging
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
 from eosin.coordinator.groups.consumer.assignors.assignment import Partitions
 from eosin.coordinator.groups.consumer.rules.records import GroupEpoch, TargetEpoch
+from eosin.coordinator.groups.log.replayed_groups import ReplayedGroups, replayed_groups
 from eosin.coordinator.groups.share.log.records import OF_MEMBERS, read_key, read_value
 from eosin.coordinator.groups.share.rules.group import INITIAL_EPOCH, ShareGroup, ShareMember, with_member
 from eosin.coordinator.groups.share.rules.records import ShareKind, ShareRecord, Value
 from eosin.coordinator.groups.share.rules.states import NO_STATES, StateTopics, settled
 from eosin.coordinator.steps import InSteps, finished
 from eosin.protocol.records.scan import KeyValue
-from eosin.protocol.types import DecodeError
 from eosin.runtime.sorted_map import EMPTY, Editor
 
-_LOG: Final = logging.getLogger("eosin.coordinator.groups")
-
-
-class ReplayedShareGroups(NamedTuple):
-    """The share groups of a log."""
-
-    groups: Mapping[str, ShareGroup]
-    offsets: Mapping[str, int]
-    """Of each group, the offset of its own record, -1 for one without: who is right about a name that groups of two
-    kinds have."""
-    left_over: Mapping[str, list[ShareRecord]]
-    """Tombstones of what belongs to nothing, by group."""
-    broken: Mapping[str, int]
-    """Groups with a record that cannot be read, and the offset of the first."""
-
-
-class _FoundShareGroup:
-    """The last records of one group."""
-
-    def __init__(self) -> None:
-        self.values: dict[tuple[ShareKind, str], Value] = {}
-        self.offset = -1
+ReplayedShareGroups = ReplayedGroups[ShareGroup, ShareRecord]
+"""The share groups of a log."""
 
 
 def replayed(records: Iterable[KeyValue]) -> ReplayedShareGroups:
@@ -54,32 +29,14 @@ def replayed(records: Iterable[KeyValue]) -> ReplayedShareGroups:
 
 def replayed_in_steps(records: Iterable[KeyValue]) -> InSteps[ReplayedShareGroups]:
     """The same: a record, or a member, in each step."""
-    found: defaultdict[str, _FoundShareGroup] = defaultdict(_FoundShareGroup)
-    broken: dict[str, int] = {}
-    for record in records:
-        yield
-        if record.value is None:
-            continue
-        key = read_key(bytes(record.key or b""))
-        of_group = found[key.group_id]
-        try:
-            of_group.values[key.kind, key.name] = read_value(key.kind, key.name, bytes(record.value))
-        except DecodeError as error:
-            if key.group_id not in broken:
-                broken[key.group_id] = record.offset
-                _LOG.error("the share group %.256r is not served: offset %d: %s", key.group_id, record.offset, error)
-        if key.kind is ShareKind.GROUP:
-            of_group.offset = record.offset
-    for group_id in broken:
-        del found[group_id]
-    groups, left_over = {}, {}
-    for group_id, each in found.items():
-        group, dropped = yield from _group(group_id, each.values)
-        if group is not None:
-            groups[group_id] = group
-        if dropped:
-            left_over[group_id] = dropped
-    return ReplayedShareGroups(groups, {each: found[each].offset for each in groups}, left_over, broken)
+    return replayed_groups(
+        records,
+        what="share group",
+        read_key=read_key,
+        read_value=read_value,
+        own=ShareKind.GROUP,
+        put_together=_group,
+    )
 
 
 def _group(

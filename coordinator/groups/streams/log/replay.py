@@ -1,18 +1,15 @@
 """`replayed`: streams groups as the last record of each key tells (streams-groups.md 8). Pure.
 
-Compaction may have taken any part of the history, so nothing depends on the order of records: what belongs together is
-put together in the end. What is left over, a member's tasks without the member, is dropped, and its records are to be
-deleted. A group with a record that cannot be read is left out, and only that group.
+What is left over, a member's tasks without the member, is dropped, and its records are to be deleted.
 """
 
-import logging
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 from msgspec.structs import replace
 
 from eosin.coordinator.groups.consumer.rules.records import TargetEpoch
+from eosin.coordinator.groups.log.replayed_groups import ReplayedGroups, replayed_groups
 from eosin.coordinator.groups.streams.assignors.tasks import MemberTasks
 from eosin.coordinator.groups.streams.log.records import OF_MEMBERS, read_key, read_value
 from eosin.coordinator.groups.streams.rules.group import INITIAL_EPOCH, StreamsGroup, StreamsMember, with_members
@@ -20,10 +17,8 @@ from eosin.coordinator.groups.streams.rules.records import StreamsGroupEpoch, St
 from eosin.coordinator.groups.streams.topology.topology import Topology
 from eosin.coordinator.steps import InSteps, finished
 from eosin.protocol.records.scan import KeyValue
-from eosin.protocol.types import DecodeError
 from eosin.runtime.sorted_map import EMPTY, Editor
 
-_LOG: Final = logging.getLogger("eosin.coordinator.groups")
 _TOMBSTONES: Final = (
     StreamsKind.CURRENT,
     StreamsKind.TARGET,
@@ -36,25 +31,8 @@ _TOMBSTONES: Final = (
 _Values = Mapping[tuple[StreamsKind, str], Value]
 
 
-class ReplayedStreamsGroups(NamedTuple):
-    """The streams groups of a log."""
-
-    groups: Mapping[str, StreamsGroup]
-    offsets: Mapping[str, int]
-    """Of each group, the offset of its own record, -1 for one without: who is right about a name that groups of two
-    kinds have."""
-    left_over: Mapping[str, list[StreamsRecord]]
-    """Tombstones of what belongs to nothing, by group."""
-    broken: Mapping[str, int]
-    """Groups with a record that cannot be read, and the offset of the first."""
-
-
-class _FoundStreamsGroup:
-    """The last records of one group."""
-
-    def __init__(self) -> None:
-        self.values: dict[tuple[StreamsKind, str], Value] = {}
-        self.offset = -1
+ReplayedStreamsGroups = ReplayedGroups[StreamsGroup, StreamsRecord]
+"""The streams groups of a log."""
 
 
 def replayed(records: Iterable[KeyValue]) -> ReplayedStreamsGroups:
@@ -64,32 +42,14 @@ def replayed(records: Iterable[KeyValue]) -> ReplayedStreamsGroups:
 
 def replayed_in_steps(records: Iterable[KeyValue]) -> InSteps[ReplayedStreamsGroups]:
     """The same: a record, or a member, in each step."""
-    found: defaultdict[str, _FoundStreamsGroup] = defaultdict(_FoundStreamsGroup)
-    broken: dict[str, int] = {}
-    for record in records:
-        yield
-        if record.value is None:
-            continue
-        key = read_key(bytes(record.key or b""))
-        of_group = found[key.group_id]
-        try:
-            of_group.values[key.kind, key.name] = read_value(key.kind, key.name, bytes(record.value))
-        except DecodeError as error:
-            if key.group_id not in broken:
-                broken[key.group_id] = record.offset
-                _LOG.error("the streams group %.256r is not served: offset %d: %s", key.group_id, record.offset, error)
-        if key.kind is StreamsKind.GROUP:
-            of_group.offset = record.offset
-    for group_id in broken:
-        del found[group_id]
-    groups, left_over = {}, {}
-    for group_id, each in found.items():
-        group, dropped = yield from _group(group_id, each.values)
-        if group is not None:
-            groups[group_id] = group
-        if dropped:
-            left_over[group_id] = dropped
-    return ReplayedStreamsGroups(groups, {each: found[each].offset for each in groups}, left_over, broken)
+    return replayed_groups(
+        records,
+        what="streams group",
+        read_key=read_key,
+        read_value=read_value,
+        own=StreamsKind.GROUP,
+        put_together=_group,
+    )
 
 
 def _group(group_id: str, values: _Values) -> InSteps[tuple[StreamsGroup | None, list[StreamsRecord]]]:
