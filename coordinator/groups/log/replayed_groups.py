@@ -50,7 +50,7 @@ class ReplayedGroups(NamedTuple, Generic[_Group, _Record]):
     """Groups with a record that cannot be read, and the offset of the first."""
 
 
-class _Found(Generic[_Kind, _Value]):
+class _FoundGroup(Generic[_Kind, _Value]):
     """The last records of one group."""
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ def replayed_groups(
     """The groups: a record, or a member, in each step. `records` are the last one of each key, tombstones may be among
     them; `what` is the name of the kind, and `own` the kind of a group's own record. `put_together` makes a group of
     its values, and tombstones of those which belong to no member of it."""
-    found: defaultdict[str, _Found[_Kind, _Value]] = defaultdict(_Found)
+    found: defaultdict[str, _FoundGroup[_Kind, _Value]] = defaultdict(_FoundGroup)
     broken: dict[str, int] = {}
     for record in records:
         yield
