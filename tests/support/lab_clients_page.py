@@ -17,7 +17,6 @@ PAGE: Final = ROOT / "docs" / "lab" / "clients.md"
 RESULTS: Final = ROOT / "tests" / "lab" / "results"
 _BUSY: Final = "The machine was busy with other work: the client was slower than the lab waits."
 EXPLANATIONS: Final[Mapping[tuple[str, str], str]] = {
-    ("aiokafka", "metadata-timeouts"): _BUSY,
     ("java-3", "hanging-transaction"): _BUSY,
     ("java-3", "unstable-offsets"): _BUSY,
     ("java-4", "slow-broker"): (
@@ -26,7 +25,6 @@ EXPLANATIONS: Final[Mapping[tuple[str, str], str]] = {
     ),
     ("java-4", "unstable-offsets"): _BUSY,
     ("kafkajs", "clock-jump"): _BUSY,
-    ("confluent-kafka", "unstable-offsets"): _BUSY,
     ("java-2.7", "unstable-offsets"): _BUSY,
     ("eosin", "transaction-timeout"): (
         "The machine was busy with other work: the feed took longer than the client waits for an answer. The incident "
