@@ -260,7 +260,8 @@ def _notes(entries: Sequence[Acl]) -> Iterator[str]:
         yield "User:* is everybody who reaches the broker, without a password, too"
     reading = [acl for acl in allowed if acl.resource_type == ResourceType.TOPIC and acl.operation in _READING]
     if read := sorted(name for name in INTERNAL_TOPICS if any(acl.covers(name) for acl in reading)):
-        yield f"this allows to read {' and '.join(read)}, with what all groups and transactions have stored there"
+        names = " and ".join(each for each in (", ".join(read[:-1]), read[-1]) if each)
+        yield f"this allows to read {names}, with what all groups and transactions have stored there"
     for host in dict.fromkeys(acl.host for acl in entries if is_about_nobody(acl.host)):
         yield f"host {host} is no address and no network, so the entry is about nobody"
 

@@ -101,7 +101,10 @@ def test_a_grant_to_everybody_is_remarked_upon(run: Any) -> None:
 @pytest.mark.parametrize(
     ("entry", "note"),
     [
-        (("--allow", "READ", "--topic", "*"), "to read __consumer_offsets and __transaction_state,"),
+        (
+            ("--allow", "READ", "--topic", "*"),
+            "__consumer_offsets, __share_group_state and __transaction_state,",
+        ),
         (("--allow", "ALL", "--topic", "__t", "--prefixed"), "to read __transaction_state,"),
         (("--allow", "READ", "--topic", "t", "--host", "broker-1"), "host broker-1 is no address and no network,"),
         (("--allow", "READ", "--topic", "t", "--host", "10.0.0.0/8"), ""),
