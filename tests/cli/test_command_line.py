@@ -68,8 +68,9 @@ def test_an_unknown_command_is_refused(capsys: pytest.CaptureFixture[str]) -> No
     ],
 )
 def test_a_command_line_that_starts_nothing_is_refused_in_one_sentence(
-    arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(serve, "setup_logging", lambda **_: None)  # this process goes on, and has its own
     said = refusal(capsys, "serve", *arguments)
     assert said.startswith("eosin serve: ")
     assert sentence in said

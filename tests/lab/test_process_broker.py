@@ -114,9 +114,8 @@ def test_the_command_prints_its_address_and_ends_with_standard_input() -> None:
     ],
 )
 def test_a_wrong_option_is_refused_in_a_sentence(
-    arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("eosin.lab.command.setup_logging", lambda **_: None)  # this process goes on
     assert main(arguments) == 2
     assert complaint in capsys.readouterr().err
 
