@@ -17,13 +17,6 @@ PAGE: Final = ROOT / "docs" / "lab" / "clients.md"
 RESULTS: Final = ROOT / "tests" / "lab" / "results"
 _BUSY: Final = "The machine was busy with other work: the client was slower than the lab waits."
 EXPLANATIONS: Final[Mapping[tuple[str, str], str]] = {
-    ("java-3", "hanging-transaction"): _BUSY,
-    ("java-3", "unstable-offsets"): _BUSY,
-    ("java-4", "slow-broker"): (
-        "The incident went on: it healed the disk only if a write was answered before, which takes two syncs of two "
-        "seconds under TV2, and the copier waits for three. It heals the disk first since then."
-    ),
-    ("java-4", "unstable-offsets"): _BUSY,
     ("kafkajs", "clock-jump"): _BUSY,
     ("java-2.7", "unstable-offsets"): _BUSY,
     ("eosin", "transaction-timeout"): (
