@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from functools import reduce
 from typing import Final, NamedTuple
 
+from eosin.coordinator.groups.consumer.held_groups import HeldGroup, HeldGroups
 from eosin.coordinator.groups.consumer.log.records import encoded
 from eosin.coordinator.groups.consumer.member_timers import MemberTimers, TimerKey
 from eosin.coordinator.groups.consumer.ports import ClassicSide, ClusterTopics, ConsumerGroupObserver, MayDescribe
@@ -18,16 +19,13 @@ from eosin.coordinator.groups.consumer.rules import regexes
 from eosin.coordinator.groups.consumer.rules.decide import Answer, Decided, decide
 from eosin.coordinator.groups.consumer.rules.events import (
     REQUESTS_OF_MEMBERS,
-    CancelMemberTimer,
     ConsumerEvent,
     ConsumerHeartbeat,
     ConsumerTimerKind,
     HeartbeatResult,
     MemberTimerFired,
     RegexesResolved,
-    StartMemberTimer,
     TargetsComputed,
-    TimerEffect,
 )
 from eosin.coordinator.groups.consumer.rules.group import (
     JOIN_EPOCH,
@@ -37,16 +35,13 @@ from eosin.coordinator.groups.consumer.rules.group import (
     without_member,
 )
 from eosin.coordinator.groups.consumer.rules.targets import computation
-from eosin.coordinator.groups.consumer.rules.topics import TopicHashes, Topics
 from eosin.coordinator.groups.consumer.target_computation import TargetComputations
 from eosin.coordinator.groups.log import records as group_records
-from eosin.coordinator.groups.log.writer import LogWriter, PendingWrite, Settled
+from eosin.coordinator.groups.log.writer import LogWriter, PendingWrite
 from eosin.coordinator.groups.rules.config import ConsumerConfigOf, GroupConfig
 from eosin.coordinator.groups.rules.group import Group
-from eosin.coordinator.groups.rules.stats import GroupStats
 from eosin.coordinator.groups.rules.write_errors import of_consumer_group
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.records.batch import NewRecord
 from eosin.runtime.clock import Clock
 from eosin.runtime.turns import TurnQueue
 
@@ -54,23 +49,15 @@ SESSIONS_PER_TURN: Final = 1000
 """Members of groups that were loaded, whose sessions begin in one turn of the event loop: some milliseconds."""
 
 
-class _HeldGroup:
+class _HeldGroup(HeldGroup[ConsumerGroup]):
     """One group."""
 
-    __slots__ = ("current", "durable", "in_flight", "is_going", "replaced", "searched_version", "seen_version")
+    __slots__ = ("replaced", "searched_version")
 
     def __init__(self, current: ConsumerGroup, durable: ConsumerGroup | None) -> None:
-        self.current = current
-        self.durable = durable
-        """None while no record of the group is durable."""
-        self.in_flight = 0
-        """Writes that are in the log and not yet durable."""
-        self.is_going = False
-        """True while its tombstones are being written."""
+        super().__init__(current, durable)
         self.replaced: Group | None = None
         """The classic group of the name, which is there again if the first write fails."""
-        self.seen_version = -1
-        """The version of the metadata at the group's last look at its topics; -1 before the first since its load."""
         self.searched_version = -1
         """The same of the last search for the topics of regular expressions."""
 
@@ -84,7 +71,7 @@ class Happened(NamedTuple):
     """True if the log has refused the records, and nothing has happened."""
 
 
-class ConsumerGroups:
+class ConsumerGroups(HeldGroups[ConsumerGroup, _HeldGroup]):
     """The groups by id."""
 
     def __init__(
@@ -100,48 +87,15 @@ class ConsumerGroups:
     ) -> None:
         """Members are waited for on `session_clock`. Names go over to `classic`, and come from there. `config_of` tells
         the settings of a group; by default they are those of `config`."""
-        self._writer = writer
-        self._clock = clock
-        self._config = config
-        self._topics = topics
+        timers = MemberTimers(session_clock, self._fired)
+        super().__init__(timers, writer=writer, clock=clock, config=config, topics=topics)
         self._classic = classic
-        self._held: dict[str, _HeldGroup] = {}
-        self._hashes = TopicHashes(topics.partition_racks)
-        self._timers = MemberTimers(session_clock, self._fired)
         self._computations = TargetComputations(clock=clock, keep=self._target_computed)
         self._leaving: dict[str, _HeldGroup] = {}
         """Groups that have become classic ones, until it is durable that they have."""
         self._search = RegexSearch(topics=topics, clock=clock, found=self._regexes_found)
         self.observer: ConsumerGroupObserver | None = None
-        self.stats = GroupStats()
-        self.broken: frozenset[str] = frozenset()
-        """Groups with records that cannot be read: they are not served."""
         self.config_of: ConsumerConfigOf = config_of or (lambda _: config.consumer)
-
-    @property
-    def topics(self) -> Topics:
-        """The topics of the cluster by name, as they are now."""
-        return self._topics.topics
-
-    def __len__(self) -> int:
-        return len(self._held)
-
-    def __contains__(self, group_id: str) -> bool:
-        return group_id in self._held
-
-    def ids(self) -> list[str]:
-        """The names of all groups."""
-        return list(self._held)
-
-    def current(self, group_id: str) -> ConsumerGroup | None:
-        """The group that requests are decided by; None if there is none."""
-        held = self._held.get(group_id)
-        return None if held is None else held.current
-
-    def durable(self, group_id: str) -> ConsumerGroup | None:
-        """The group as far as it is durable; None if there is none."""
-        held = self._held.get(group_id)
-        return None if held is None or held.is_going else held.durable
 
     def silent_ms(self, group_id: str, member_id: str) -> int | None:
         """Time since a member was heard of, or since its group was loaded, by the session timeout that counts now; None
@@ -154,11 +108,6 @@ class ConsumerGroups:
         classic = member.classic
         timeout_ms = self.config_of(group_id).session_timeout_ms if classic is None else classic.session_timeout_ms
         return max(0, round(timeout_ms - left_ms))
-
-    def is_going(self, group_id: str) -> bool:
-        """True while the group is being deleted."""
-        held = self._held.get(group_id)
-        return held is not None and held.is_going
 
     def becomes_classic(self, group_id: str) -> bool:
         """True while it is not durable yet that the group is a classic one."""
@@ -423,22 +372,7 @@ class ConsumerGroups:
         elif held is not None:
             held.is_going = False
 
-    def write(self, records: Sequence[NewRecord], settled: Settled) -> None:
-        """Write records of the partition's groups."""
-        now_ms = self._clock.now_ms()
-        self._writer.write(group_records.batch(records, self._config, now_ms=now_ms), now_ms=now_ms, settled=settled)
-
     # Timers
-
-    def _apply(self, group_id: str, effects: Sequence[TimerEffect]) -> None:
-        for effect in effects:
-            match effect:
-                case StartMemberTimer(timer, delay_ms, epoch, unless_runs):
-                    key = TimerKey(group_id, *timer)
-                    if not unless_runs or key not in self._timers:
-                        self._timers.start(key, delay_ms, epoch=epoch)
-                case CancelMemberTimer(timer):
-                    self._timers.cancel(TimerKey(group_id, *timer))
 
     def _stop_timers(self, group: ConsumerGroup) -> None:
         for member_id in group.members:

@@ -11,20 +11,13 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from eosin.coordinator.groups.consumer.consumer_groups import Happened
+from eosin.coordinator.groups.consumer.held_groups import HeldGroup, HeldGroups
 from eosin.coordinator.groups.consumer.member_timers import MemberTimers, TimerKey
 from eosin.coordinator.groups.consumer.ports import ClusterTopics
-from eosin.coordinator.groups.consumer.rules.events import (
-    CancelMemberTimer,
-    ConsumerTimerKind,
-    StartMemberTimer,
-    TimerEffect,
-)
-from eosin.coordinator.groups.consumer.rules.topics import TopicHashes, Topics
+from eosin.coordinator.groups.consumer.rules.events import ConsumerTimerKind
 from eosin.coordinator.groups.consumer.target_computation import TargetComputations
-from eosin.coordinator.groups.log import records as group_records
-from eosin.coordinator.groups.log.writer import LogWriter, PendingWrite, Settled
+from eosin.coordinator.groups.log.writer import LogWriter, PendingWrite
 from eosin.coordinator.groups.rules.config import GroupConfig, ShareConfigOf
-from eosin.coordinator.groups.rules.stats import GroupStats
 from eosin.coordinator.groups.rules.write_errors import of_consumer_group
 from eosin.coordinator.groups.share.log.records import encoded
 from eosin.coordinator.groups.share.ports import ShareGroupObserver
@@ -42,7 +35,6 @@ from eosin.coordinator.groups.share.rules.states import StateTopics
 from eosin.coordinator.groups.share.rules.targets import target_in_steps
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import Uuid
-from eosin.protocol.records.batch import NewRecord
 from eosin.runtime.clock import Clock
 from eosin.runtime.turns import TurnQueue
 
@@ -50,30 +42,22 @@ PER_TURN: Final = 1000
 """Members whose sessions begin after a load, or groups that are looked at, in one turn of the event loop."""
 
 
-class _HeldShareGroup:
+class _HeldShareGroup(HeldGroup[ShareGroup]):
     """One group."""
 
-    __slots__ = ("busy", "current", "durable", "in_flight", "is_going", "seen_states", "seen_version", "turn")
+    __slots__ = ("busy", "seen_states", "turn")
 
     def __init__(self, current: ShareGroup, durable: ShareGroup | None) -> None:
-        self.current = current
-        self.durable = durable
-        """None while no record of the group is durable."""
-        self.in_flight = 0
-        """Writes that are in the log and not yet durable."""
-        self.is_going = False
-        """True while the group is being deleted."""
+        super().__init__(current, durable)
         self.busy: frozenset[Uuid] = frozenset()
         """Topics whose states an administrator is changing this moment."""
         self.turn = asyncio.Lock()
         """Of administrators: one after the other."""
-        self.seen_version = -1
-        """The version of the metadata at the group's last look at its topics; -1 before the first since its load."""
         self.seen_states: StateTopics | None = None
         """The states at that time."""
 
 
-class ShareGroups:
+class ShareGroups(HeldGroups[ShareGroup, _HeldShareGroup]):
     """The groups by id."""
 
     def __init__(
@@ -88,49 +72,11 @@ class ShareGroups:
     ) -> None:
         """Members are waited for on `session_clock`. `config_of` tells the settings of a group; by default they are
         those of `config`."""
-        self._writer = writer
-        self._clock = clock
-        self._config = config
-        self._topics = topics
-        self._held: dict[str, _HeldShareGroup] = {}
-        self._hashes = TopicHashes(topics.partition_racks)
-        self._timers = MemberTimers(session_clock, self._fired)
+        timers = MemberTimers(session_clock, self._fired)
+        super().__init__(timers, writer=writer, clock=clock, config=config, topics=topics)
         self._computations = TargetComputations(clock=clock, keep=self._target_computed)
         self.observer: ShareGroupObserver | None = None
-        self.stats = GroupStats()
-        self.broken: frozenset[str] = frozenset()
-        """Groups with records that cannot be read: they are not served."""
         self.config_of: ShareConfigOf = config_of or (lambda _: config.share)
-
-    @property
-    def topics(self) -> Topics:
-        """The topics of the cluster by name, as they are now."""
-        return self._topics.topics
-
-    def __len__(self) -> int:
-        return len(self._held)
-
-    def __contains__(self, group_id: str) -> bool:
-        return group_id in self._held
-
-    def ids(self) -> list[str]:
-        """The names of all groups."""
-        return list(self._held)
-
-    def current(self, group_id: str) -> ShareGroup | None:
-        """The group that requests are decided by; None if there is none."""
-        held = self._held.get(group_id)
-        return None if held is None else held.current
-
-    def durable(self, group_id: str) -> ShareGroup | None:
-        """The group as far as it is durable; None if there is none."""
-        held = self._held.get(group_id)
-        return None if held is None or held.is_going else held.durable
-
-    def is_going(self, group_id: str) -> bool:
-        """True while the group is being deleted."""
-        held = self._held.get(group_id)
-        return held is not None and held.is_going
 
     # Life
 
@@ -316,20 +262,7 @@ class ShareGroups:
         for member_id in self._held.pop(group_id).current.members:
             self._timers.cancel(TimerKey(group_id, ConsumerTimerKind.SESSION, member_id))
 
-    def write(self, records: Sequence[NewRecord], settled: Settled) -> None:
-        """Write records of the partition's groups."""
-        now_ms = self._clock.now_ms()
-        self._writer.write(group_records.batch(records, self._config, now_ms=now_ms), now_ms=now_ms, settled=settled)
-
     # Timers
-
-    def _apply(self, group_id: str, effects: Sequence[TimerEffect]) -> None:
-        for effect in effects:
-            match effect:
-                case StartMemberTimer(timer, delay_ms, epoch, _):
-                    self._timers.start(TimerKey(group_id, *timer), delay_ms, epoch=epoch)
-                case CancelMemberTimer(timer):
-                    self._timers.cancel(TimerKey(group_id, *timer))
 
     def _fired(self, key: TimerKey, epoch: int) -> None:
         group_id = key.group_id

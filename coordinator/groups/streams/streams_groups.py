@@ -11,22 +11,18 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
+from eosin.coordinator.groups.consumer.held_groups import HeldGroup, HeldGroups
 from eosin.coordinator.groups.consumer.member_timers import MemberTimers, TimerKey
 from eosin.coordinator.groups.consumer.ports import ClassicSide, ClusterTopics
 from eosin.coordinator.groups.consumer.rules.events import (
-    CancelMemberTimer,
     ConsumerTimerKind,
     MemberTimerFired,
-    StartMemberTimer,
-    TimerEffect,
 )
-from eosin.coordinator.groups.consumer.rules.topics import TopicHashes
 from eosin.coordinator.groups.consumer.target_computation import TargetComputations
 from eosin.coordinator.groups.log import records as group_records
-from eosin.coordinator.groups.log.writer import LogWriter, PendingWrite, Settled
+from eosin.coordinator.groups.log.writer import LogWriter, PendingWrite
 from eosin.coordinator.groups.rules.config import GroupConfig, StreamsConfigOf
 from eosin.coordinator.groups.rules.group import Group
-from eosin.coordinator.groups.rules.stats import GroupStats
 from eosin.coordinator.groups.rules.write_errors import of_consumer_group
 from eosin.coordinator.groups.streams.log.records import encoded
 from eosin.coordinator.groups.streams.rules.decide import StreamsOutcome, decide, reads_topics
@@ -40,7 +36,6 @@ from eosin.coordinator.groups.streams.rules.group import StreamsGroup, StreamsMe
 from eosin.coordinator.groups.streams.rules.heartbeat import DELAY_TIMER
 from eosin.coordinator.groups.streams.rules.targets import target_in_steps
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.records.batch import NewRecord
 from eosin.runtime.clock import Clock
 from eosin.runtime.turns import TurnQueue
 
@@ -51,23 +46,15 @@ _ENDPOINT_EPOCHS: Final = 1 << 30
 coordinator. (Apache Kafka begins at 0 again.)"""
 
 
-class _HeldStreamsGroup:
+class _HeldStreamsGroup(HeldGroup[StreamsGroup]):
     """One group."""
 
-    __slots__ = ("current", "durable", "in_flight", "is_going", "replaced", "seen_version")
+    __slots__ = ("replaced",)
 
     def __init__(self, current: StreamsGroup, durable: StreamsGroup | None) -> None:
-        self.current = current
-        self.durable = durable
-        """None while no record of the group is durable."""
-        self.in_flight = 0
-        """Writes that are in the log and not yet durable."""
-        self.is_going = False
-        """True while the group is being deleted."""
+        super().__init__(current, durable)
         self.replaced: Group | None = None
         """The classic group that it takes the place of, until that is durable."""
-        self.seen_version = -1
-        """The version of the metadata at the group's last look at its topics; -1 before the first since its load."""
 
 
 class StreamsHappened(NamedTuple):
@@ -79,7 +66,7 @@ class StreamsHappened(NamedTuple):
     """True if the log has refused the records, and nothing has happened."""
 
 
-class StreamsGroups:
+class StreamsGroups(HeldGroups[StreamsGroup, _HeldStreamsGroup]):
     """The groups by id."""
 
     def __init__(
@@ -95,44 +82,11 @@ class StreamsGroups:
     ) -> None:
         """Members are waited for on `session_clock`. `config_of` tells the settings of a group; by default they are
         those of `config`."""
-        self._writer = writer
-        self._clock = clock
-        self._config = config
-        self._topics = topics
+        timers = MemberTimers(session_clock, self._fired)
+        super().__init__(timers, writer=writer, clock=clock, config=config, topics=topics)
         self._classic = classic
-        self._held: dict[str, _HeldStreamsGroup] = {}
-        self._hashes = TopicHashes()
-        self._timers = MemberTimers(session_clock, self._fired)
         self._computations = TargetComputations(clock=clock, keep=self._target_computed)
-        self.stats = GroupStats()
-        self.broken: frozenset[str] = frozenset()
-        """Groups with records that cannot be read: they are not served."""
         self.config_of: StreamsConfigOf = config_of or (lambda _: config.streams)
-
-    def __len__(self) -> int:
-        return len(self._held)
-
-    def __contains__(self, group_id: str) -> bool:
-        return group_id in self._held
-
-    def ids(self) -> list[str]:
-        """The names of all groups."""
-        return list(self._held)
-
-    def current(self, group_id: str) -> StreamsGroup | None:
-        """The group that requests are decided by; None if there is none."""
-        held = self._held.get(group_id)
-        return None if held is None else held.current
-
-    def durable(self, group_id: str) -> StreamsGroup | None:
-        """The group as far as it is durable; None if there is none."""
-        held = self._held.get(group_id)
-        return None if held is None or held.is_going else held.durable
-
-    def is_going(self, group_id: str) -> bool:
-        """True while the group is being deleted."""
-        held = self._held.get(group_id)
-        return held is not None and held.is_going
 
     # Life
 
@@ -318,20 +272,7 @@ class StreamsGroups:
                 self._timers.cancel(TimerKey(group_id, kind, member_id))
         return group
 
-    def write(self, records: Sequence[NewRecord], settled: Settled) -> None:
-        """Write records of the partition's groups."""
-        now_ms = self._clock.now_ms()
-        self._writer.write(group_records.batch(records, self._config, now_ms=now_ms), now_ms=now_ms, settled=settled)
-
     # Timers
-
-    def _apply(self, group_id: str, effects: Sequence[TimerEffect]) -> None:
-        for effect in effects:
-            match effect:
-                case StartMemberTimer(timer, delay_ms, epoch, _):
-                    self._timers.start(TimerKey(group_id, *timer), delay_ms, epoch=epoch)
-                case CancelMemberTimer(timer):
-                    self._timers.cancel(TimerKey(group_id, *timer))
 
     def _fired(self, key: TimerKey, epoch: int) -> None:
         group_id = key.group_id

@@ -1,0 +1,105 @@
+"""`HeldGroups`: what the holders of consumer, share and streams groups have in common.
+
+A decision counts for the next one at once, and for those who only read when its records are durable. So a group is two
+values: the one that requests are decided by, and the durable one.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Generic, TypeVar
+
+from eosin.coordinator.groups.consumer.member_timers import MemberTimers, TimerKey
+from eosin.coordinator.groups.consumer.ports import ClusterTopics
+from eosin.coordinator.groups.consumer.rules.events import CancelMemberTimer, StartMemberTimer, TimerEffect
+from eosin.coordinator.groups.consumer.rules.topics import TopicHashes, Topics
+from eosin.coordinator.groups.log import records as group_records
+from eosin.coordinator.groups.log.writer import LogWriter, Settled
+from eosin.coordinator.groups.rules.config import GroupConfig
+from eosin.coordinator.groups.rules.stats import GroupStats
+from eosin.protocol.records.batch import NewRecord
+from eosin.runtime.clock import Clock
+
+_Group = TypeVar("_Group")
+
+
+class HeldGroup(Generic[_Group]):
+    """One group."""
+
+    __slots__ = ("current", "durable", "in_flight", "is_going", "seen_version")
+
+    def __init__(self, current: _Group, durable: _Group | None) -> None:
+        self.current = current
+        self.durable = durable
+        """None while no record of the group is durable."""
+        self.in_flight = 0
+        """Writes that are in the log and not yet durable."""
+        self.is_going = False
+        """True while the group is being deleted."""
+        self.seen_version = -1
+        """The version of the metadata at the group's last look at its topics; -1 before the first since its load."""
+
+
+_Held = TypeVar("_Held", bound=HeldGroup[Any])
+
+
+class HeldGroups(Generic[_Group, _Held]):
+    """The groups of one kind, by id, in one partition of `__consumer_offsets`."""
+
+    def __init__(
+        self, timers: MemberTimers, *, writer: LogWriter, clock: Clock, config: GroupConfig, topics: ClusterTopics
+    ) -> None:
+        """`timers` are those of their members."""
+        self._timers = timers
+        self._writer = writer
+        self._clock = clock
+        self._config = config
+        self._topics = topics
+        self._held: dict[str, _Held] = {}
+        self._hashes = TopicHashes(topics.partition_racks)
+        self.stats = GroupStats()
+        self.broken: frozenset[str] = frozenset()
+        """Groups with records that cannot be read: they are not served."""
+
+    @property
+    def topics(self) -> Topics:
+        """The topics of the cluster by name, as they are now."""
+        return self._topics.topics
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def __contains__(self, group_id: str) -> bool:
+        return group_id in self._held
+
+    def ids(self) -> list[str]:
+        """The names of all groups."""
+        return list(self._held)
+
+    def current(self, group_id: str) -> _Group | None:
+        """The group that requests are decided by; None if there is none."""
+        held = self._held.get(group_id)
+        return None if held is None else held.current
+
+    def durable(self, group_id: str) -> _Group | None:
+        """The group as far as it is durable; None if there is none."""
+        held = self._held.get(group_id)
+        return None if held is None or held.is_going else held.durable
+
+    def is_going(self, group_id: str) -> bool:
+        """True while the group is being deleted."""
+        held = self._held.get(group_id)
+        return held is not None and held.is_going
+
+    def write(self, records: Sequence[NewRecord], settled: Settled) -> None:
+        """Write records of the partition's groups."""
+        now_ms = self._clock.now_ms()
+        self._writer.write(group_records.batch(records, self._config, now_ms=now_ms), now_ms=now_ms, settled=settled)
+
+    def _apply(self, group_id: str, effects: Sequence[TimerEffect]) -> None:
+        for effect in effects:
+            match effect:
+                case StartMemberTimer(timer, delay_ms, epoch, unless_runs):
+                    key = TimerKey(group_id, *timer)
+                    if not unless_runs or key not in self._timers:
+                        self._timers.start(key, delay_ms, epoch=epoch)
+                case CancelMemberTimer(timer):
+                    self._timers.cancel(TimerKey(group_id, *timer))
