@@ -1,4 +1,4 @@
-"""Groups of the new protocols (KIP-848, KIP-932, KIP-1071), which are announced and not served.
+"""Groups of the new protocols (KIP-848, KIP-932, KIP-1071), which are announced even while they are not served.
 
 Apache Kafka announces their APIs whatever its features say, and answers UNSUPPORTED_VERSION in the body while the
 feature is at level 0. Eosin does the same: a client that finds one of these APIs missing may wait for it without end

@@ -46,8 +46,7 @@ SUPPORTED_ALONE: Final[Mapping[str, LevelRange]] = {
     STREAMS_VERSION: (0, 1),
     TRANSACTION_VERSION: SUPPORTED_JOINED[TRANSACTION_VERSION],
 }
-"""Levels that a broker alone works with: its metadata have no records that the other features are about. Features of
-Kafka that are not built are at level 0, and named so that `kafka-features describe` shows them."""
+"""Levels that a broker alone works with: its metadata have no records that the other features are about."""
 
 NO_LEVELS: Final[Mapping[str, int]] = {}
 LEVELS_OF_NEW_DIRECTORIES: Final[Mapping[str, int]] = {GROUP_VERSION: 1}
