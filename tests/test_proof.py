@@ -410,4 +410,25 @@ def test_a_stage_imports_no_module_whose_tests_are_not_for_it(
 
 def test_the_first_stage_of_a_tier_waits_for_no_other() -> None:
     for tier in TIERS:
-        assert not next(stage for stage in STAGES if tier in stage.tiers).beside
+        first = next(stage for stage in STAGES if tier in stage.tiers)
+        assert not (first.beside or first.idle)
+
+
+@pytest.mark.process
+def test_an_idle_stage_has_the_lowest_priority_and_later_stages_do_not_wait_for_it(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    hears = f"import os; open({str(pipe)!r}).read(); print('priority', os.getpriority(os.PRIO_PROCESS, 0))"
+    run = Run(root=tmp_path)
+    run.carry_out(
+        [
+            Stage("first", ("test",), (sys.executable, "-c", "")),
+            Stage("idle", ("test",), (sys.executable, "-c", hears), idle=True),
+            Stage("later", ("test",), (sys.executable, "-c", f"open({str(pipe)!r}, 'w').close()")),
+        ]
+    )
+    assert {each.name for each in run.verdict.stages} == {"first", "idle", "later"}
+    assert run.verdict.passes
+    assert "== idle, which ran beside:\npriority 19" in capfd.readouterr().out

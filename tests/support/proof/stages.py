@@ -70,6 +70,9 @@ class Stage:
     command: tuple[str, ...]
     beside: bool = False
     """It runs at the same time as the stage before it: both wait a good part of their time."""
+    idle: bool = False
+    """It begins with the stage before it, and the run alone waits for its end: until then it has what the others leave
+    of the machine. Nothing in it may depend on how long it is kept waiting."""
 
     @property
     def of_tests(self) -> bool:
@@ -86,7 +89,6 @@ STAGES: Final = (
     # mypy keeps one core busy, and needs the longest of all checks.
     Stage("tidy and docs", TIERS, (*chosen(_SHORT), *on(CORES, "loadfile"), *RULES), beside=True),
     Stage("pure", ("test",), (*chosen(f"not process and not spark and {_SHORT}"), *on(CORES), *FOLDERS)),
-    Stage("pure", ("gate",), (*chosen("not process and not spark and not long"), *on(CORES), *FOLDERS)),
     Stage(
         "one real of everything",
         ("test",),
@@ -94,9 +96,11 @@ STAGES: Final = (
     ),
     # Spark gives a Python worker ten seconds to start, so it runs beside nothing busier than clients.
     Stage("spark", ("test",), (*chosen(f"smoke and spark and {_SHORT}"), PIPELINE), beside=True),
-    # Which builds the wheel as `make wheels` does: for minutes a compiler has one core, and nothing else to do.
-    Stage("compiled", ("gate",), (*chosen("full"), *RULES), beside=True),
     Stage("real", ("gate",), (*chosen("process and not spark and not long"), *_REAL_WORKERS, *FOLDERS)),
+    # A push waits for all of it anyway. Nobody loses by what only computes, or compiles, in the time that real tests wait.
+    Stage("pure", ("gate",), (*chosen("not process and not spark and not long"), *on(CORES), *FOLDERS), idle=True),
+    # Which builds the wheel as `make wheels` does: for minutes a compiler has one core, and nothing else to do.
+    Stage("compiled", ("gate",), (*chosen("full"), *RULES), idle=True),
     Stage("clients", ("gate",), (*chosen("not long"), *on(3, "loadfile"), CLIENTS)),
     Stage("spark", ("gate",), (*chosen("spark and not long"), PIPELINE), beside=True),
 )
