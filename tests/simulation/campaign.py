@@ -159,11 +159,11 @@ def chunks(first: int, runs: int) -> list[range]:
 
 def first_caught(seeds: Iterable[int], *, of_cluster: bool = False, only: str | None = None) -> Failure | None:
     """The first seed that shows something wrong."""
-    with _garbage_left():
-        for seed in seeds:
+    for seed in seeds:
+        with _garbage_left():
             _, violations = run_seed(seed, of_cluster=of_cluster, only=only)
-            if violations:
-                return Failure(seed, violations, of_cluster, only)
+        if violations:
+            return Failure(seed, violations, of_cluster, only)
     return None
 
 
