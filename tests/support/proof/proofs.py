@@ -11,6 +11,7 @@ from datetime import date, timedelta
 from typing import Any, Final
 
 from asked_broker import A_PROCESS
+
 from proof.stages import CORES, PYTEST, on
 
 _PYTHON: Final = sys.executable
