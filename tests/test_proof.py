@@ -102,6 +102,8 @@ def test_the_end_of_a_run_tells_the_tests_above_their_budget_of_processor_time()
     lines = Verdict([stage(*tests)], tier="test").lines()
     assert "CPU  4 s of tests; the budget of test is 500 s" in lines
     assert "CPU  2 pure above 0.2 s, the dearest 0.5 s: b" in lines
+    dear = Verdict([stage(measured("e", "jvm", 501))], tier="test").lines()
+    assert any(line.startswith("CPU  501 s of tests; the budget of test is 500 s; ABOVE IT") for line in dear)
     assert Verdict([stage(*tests)]).passes
 
 
