@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from datetime import date, timedelta
 from typing import Any, Final
 
+from asked_broker import A_PROCESS
+
 from proof.stages import CORES, PYTEST, on
 
 _PYTHON: Final = sys.executable
@@ -101,6 +103,11 @@ PROOFS: Final[Mapping[str, Proof]] = {
     ),
     "soak": _program("an hour of all that happens to a broker", "soak", "--minutes", "60"),
     "spark": _tests("pipelines on Spark", "-m", "spark", "tests/pipeline"),
+    "wire": Proof(
+        "every test at the wire over sockets, of a plain broker and of a compiled one",
+        (*PYTEST, *on(CORES), "tests/wire", "tests/test_compiled.py"),
+        A_PROCESS,
+    ),
 }
 
 
