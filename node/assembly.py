@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from eosin.broker.config.store_reloads import ReloadStores
     from eosin.broker.markers import OtherBrokers
     from eosin.broker.partitions import BrokerReplicas
+    from eosin.broker.share_states import StateRoutes
     from eosin.broker.traffic_stats import TrafficStats
     from eosin.cluster.replication.led_partitions import LedPartitions
     from eosin.coordinator.groups.ports import GroupObserver
@@ -131,6 +132,10 @@ class ClusterPart(Protocol):
     def verifier(self, transactions: "TransactionVerifier") -> "TransactionVerifier":
         """The verifier that knows of all transactions in the cluster, where `transactions` coordinates this
         broker's."""
+
+    @property
+    def state_routes(self) -> "StateRoutes | None":
+        """The way to the states of share partitions; None where this broker keeps all of them."""
 
     def apis(self, apis: "Mapping[int, Api]") -> "Mapping[int, Api]":
         """These APIs as this broker serves them."""
@@ -229,7 +234,13 @@ def assemble(part: ClusterPart, outside: Outside) -> Parts:
     )
     verifier = part.verifier(transactions)
     share_states = ShareStates(
-        cluster=cluster, partitions=partitions, clock=clock, chance=chance, config=config, wire_clock=wire_clock
+        cluster=cluster,
+        partitions=partitions,
+        clock=clock,
+        chance=chance,
+        config=config,
+        wire_clock=wire_clock,
+        routes=part.state_routes,
     )
     states = outside.share_states or share_states
     share_config_of = share_configs(cluster, config).of
