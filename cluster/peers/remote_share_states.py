@@ -92,7 +92,7 @@ class RemoteShareCoordinator:
         self._sending: dict[asyncio.Task[None], Sequence[_Asked]] = {}
         self._is_scheduled = False
 
-    async def ask(self, request: StateRequest, partition: SharePartition, part: Message) -> Any | ErrorCode:
+    async def ask(self, request: StateRequest, partition: SharePartition, part: Message) -> Any:
         """The share partition's part of the response, whatever error is in it; else why there is none."""
         loop = asyncio.get_running_loop()
         asked = _Asked(partition, part, loop.create_future())
@@ -325,5 +325,5 @@ class ShareStateRoutes:
 
 async def _told(
     found: RemoteShareCoordinator | ErrorCode, request: StateRequest, partition: SharePartition, part: Message
-) -> Any | ErrorCode:
+) -> Any:
     return found if isinstance(found, ErrorCode) else await found.ask(request, partition, part)
