@@ -233,15 +233,7 @@ def assemble(part: ClusterPart, outside: Outside) -> Parts:
         wire_clock=wire_clock,
     )
     verifier = part.verifier(transactions)
-    share_states = ShareStates(
-        cluster=cluster,
-        partitions=partitions,
-        clock=clock,
-        chance=chance,
-        config=config,
-        wire_clock=wire_clock,
-        routes=part.state_routes,
-    )
+    share_states = _share_states(part, outside, partitions)
     states = outside.share_states or share_states
     share_config_of = share_configs(cluster, config).of
     groups = GroupCoordinator(
@@ -302,6 +294,18 @@ def _partitions(part: ClusterPart, clock: Clock) -> Partitions:
         config=part.config,
         leader_epoch=held.leader_epoch,
         guard=held.guard,
+    )
+
+
+def _share_states(part: ClusterPart, outside: Outside, partitions: Partitions) -> ShareStates:
+    return ShareStates(
+        cluster=part.cluster,
+        partitions=partitions,
+        clock=outside.clock,
+        chance=outside.chance,
+        config=part.config,
+        wire_clock=outside.wire_clock,
+        routes=part.state_routes,
     )
 
 

@@ -33,7 +33,7 @@ class GroupKind(NamedTuple):
     """A kind of groups."""
 
     feature: str
-    """Whose level says whether they are served."""
+    """The feature whose level says whether they are served."""
     name: str
     keys: Collection[bytes]
     """The first bytes of the keys of their records."""

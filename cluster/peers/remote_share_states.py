@@ -75,7 +75,7 @@ SUMMARY: Final = StateRequest(
 )
 
 
-class _Asked(NamedTuple):
+class _PendingPart(NamedTuple):
     partition: SharePartition
     part: Message
     """The share partition's part of the request."""
@@ -88,14 +88,14 @@ class RemoteShareCoordinator:
 
     def __init__(self, peer: OtherBroker) -> None:
         self._peer = peer
-        self._waiting: dict[tuple[StateRequest, str], list[_Asked]] = {}
-        self._sending: dict[asyncio.Task[None], Sequence[_Asked]] = {}
+        self._waiting: dict[tuple[StateRequest, str], list[_PendingPart]] = {}
+        self._sending: dict[asyncio.Task[None], Sequence[_PendingPart]] = {}
         self._is_scheduled = False
 
-    async def ask(self, request: StateRequest, partition: SharePartition, part: Message) -> Any:
+    async def request(self, request: StateRequest, partition: SharePartition, part: Message) -> Any:
         """The share partition's part of the response, whatever error is in it; else why there is none."""
         loop = asyncio.get_running_loop()
-        asked = _Asked(partition, part, loop.create_future())
+        asked = _PendingPart(partition, part, loop.create_future())
         self._waiting.setdefault((request, partition.group_id), []).append(asked)
         if not self._is_scheduled:
             self._is_scheduled = True
@@ -110,14 +110,14 @@ class RemoteShareCoordinator:
         if not any(is_moved(each.partition) for each in (*waiting, *on_their_way)):
             return
         self._waiting.clear()
-        _answer(waiting, ErrorCode.NOT_COORDINATOR)
+        _settle(waiting, ErrorCode.NOT_COORDINATOR)
         self._peer.give_up("it does not coordinate the share partition any more")
 
     async def close(self) -> None:
         """Ask for nothing more; whoever waits hears that the coordinator was not reached."""
         waiting, self._waiting = self._waiting, {}  # first: the end of a request sends the next one
         for some in waiting.values():
-            _answer(some, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            _settle(some, ErrorCode.COORDINATOR_NOT_AVAILABLE)
         for task in self._sending:
             task.cancel()
         await asyncio.gather(*self._sending, return_exceptions=True)
@@ -140,14 +140,14 @@ class RemoteShareCoordinator:
         del self._sending[task]
         self._send()
 
-    async def _exchange(self, request: StateRequest, group_id: str, batch: Sequence[_Asked]) -> None:
+    async def _exchange(self, request: StateRequest, group_id: str, batch: Sequence[_PendingPart]) -> None:
         try:
             response, _ = await self._peer.request(request.key, request.request(group_id, _topics(request, batch)))
         except PeerUnreachable:
-            _answer(batch, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            _settle(batch, ErrorCode.COORDINATOR_NOT_AVAILABLE)
             return
         except asyncio.CancelledError:
-            _answer(batch, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            _settle(batch, ErrorCode.COORDINATOR_NOT_AVAILABLE)
             raise
         found = {(topic.topic_id, each.partition): each for topic in response.results for each in topic.partitions}
         for asked in batch:
@@ -156,14 +156,14 @@ class RemoteShareCoordinator:
                 asked.answer.set_result(ErrorCode.COORDINATOR_NOT_AVAILABLE if told is None else told)
 
 
-def _topics(request: StateRequest, batch: Iterable[_Asked]) -> tuple[Message, ...]:
+def _topics(request: StateRequest, batch: Iterable[_PendingPart]) -> tuple[Message, ...]:
     topics: dict[Uuid, list[Message]] = {}
     for asked in batch:
         topics.setdefault(asked.partition.topic_id, []).append(asked.part)
     return tuple(request.topic(topic_id, tuple(parts)) for topic_id, parts in topics.items())
 
 
-def _answer(some: Iterable[_Asked], error: ErrorCode) -> None:
+def _settle(some: Iterable[_PendingPart], error: ErrorCode) -> None:
     for asked in some:
         if not asked.answer.done():
             asked.answer.set_result(error)
@@ -254,14 +254,16 @@ class ShareStateRoutes:
         if found is None:
             return await self._local().initialize(partition, state_epoch=state_epoch, start_offset=start_offset)
         part = initialization.InitializeStatePartition(partition.partition, state_epoch, start_offset)
-        return self._error(partition, await _told(found, INITIALIZE, partition, part))
+        return self._error(partition, await _part_of_response(found, INITIALIZE, partition, part))
 
     async def read(self, partition: SharePartition, *, leader_epoch: int) -> ShareState | ErrorCode:
         """See `ShareStateStore`."""
         found = self._remote.coordinator(partition)
         if found is None:
             return await self._local().read(partition, leader_epoch=leader_epoch)
-        told = await _told(found, READ, partition, reading.ReadStatePartition(partition.partition, leader_epoch))
+        told = await _part_of_response(
+            found, READ, partition, reading.ReadStatePartition(partition.partition, leader_epoch)
+        )
         error = self._error(partition, told)
         if error:
             return error
@@ -297,7 +299,7 @@ class ShareStateRoutes:
             **epochs,
             **offsets,
         )
-        return self._error(partition, await _told(found, WRITE, partition, part))
+        return self._error(partition, await _part_of_response(found, WRITE, partition, part))
 
     async def delete(self, partition: SharePartition) -> ErrorCode:
         """See `ShareStateStore`."""
@@ -305,7 +307,7 @@ class ShareStateRoutes:
         if found is None:
             return await self._local().delete(partition)
         part = deletion.DeleteStatePartition(partition.partition)
-        return self._error(partition, await _told(found, DELETE, partition, part))
+        return self._error(partition, await _part_of_response(found, DELETE, partition, part))
 
     async def summary(self, partition: SharePartition) -> ShareStateSummary | ErrorCode:
         """See `ShareStateStore`."""
@@ -313,7 +315,7 @@ class ShareStateRoutes:
         if found is None:
             return await self._local().summary(partition)
         part = summing_up.ReadStateSummaryPartition(partition.partition, ANY_EPOCH)
-        told = await _told(found, SUMMARY, partition, part)
+        told = await _part_of_response(found, SUMMARY, partition, part)
         error = self._error(partition, told)
         if error:
             return error
@@ -323,7 +325,7 @@ class ShareStateRoutes:
         return self._remote.error_of(partition, told)
 
 
-async def _told(
+async def _part_of_response(
     found: RemoteShareCoordinator | ErrorCode, request: StateRequest, partition: SharePartition, part: Message
 ) -> Any:
-    return found if isinstance(found, ErrorCode) else await found.ask(request, partition, part)
+    return found if isinstance(found, ErrorCode) else await found.request(request, partition, part)

@@ -10,6 +10,7 @@ from enum import Enum
 from functools import partial
 from typing import Any, Final
 
+from eosin.coordinator.groups.clearing import readable
 from eosin.coordinator.groups.consumer.consumer_groups import ConsumerGroups
 from eosin.coordinator.groups.consumer.log.records import KIND_KEYS, encoded
 from eosin.coordinator.groups.consumer.log.replay import Replayed, replayed, replayed_in_steps
@@ -20,7 +21,6 @@ from eosin.coordinator.groups.consumer.rules.records import all_records, end_rec
 from eosin.coordinator.groups.conversions import Conversions
 from eosin.coordinator.groups.effect_runner import GroupEffectRunner
 from eosin.coordinator.groups.log import records as group_records
-from eosin.coordinator.groups.log.clearing import readable
 from eosin.coordinator.groups.log.confirmations import OffsetConfirmations
 from eosin.coordinator.groups.log.loader import Loader
 from eosin.coordinator.groups.log.writer import LogWriter, PendingWrite, Settled
