@@ -8,7 +8,8 @@ import pytest
 from mixed_cluster import EOSIN, KAFKA, Brokers, Cluster, answered, connected, create, firmly, leads, mixed_brokers
 from waiting import until
 from wire import Wire, unique
-from wire_share_group import ACCEPT, RELEASE, Fetcher, ShareMember
+from wire_share_fetcher import ACCEPT, RELEASE, Fetcher
+from wire_share_group import ShareMember
 from wire_share_group import described as described_share_group
 from wire_streams_group import StreamsMember, counting
 from wire_streams_group import described as described_streams_group

@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 from virtual_cluster import VirtualPair
 from waiting import until
-from wire_share_group import ACCEPT, RELEASE
+from wire_share_fetcher import ACCEPT, RELEASE
 
 from eosin.client.client import CoordinatorType
 from eosin.client.errors import ClientError, check

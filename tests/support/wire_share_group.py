@@ -1,6 +1,5 @@
 """Members of share groups (KIP-932) as they go over the wire, and what is asked of such a group: one line each."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -29,25 +28,11 @@ from eosin.protocol.schemas.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequestTopic,
     DescribeShareGroupOffsetsResponseGroup,
 )
-from eosin.protocol.schemas.share_acknowledge import AcknowledgementBatch as SentBatch
-from eosin.protocol.schemas.share_acknowledge import AcknowledgePartition, AcknowledgeTopic, ShareAcknowledgeRequest
-from eosin.protocol.schemas.share_fetch import (
-    AcknowledgementBatch,
-    FetchPartition,
-    FetchTopic,
-    PartitionData,
-    ShareFetchRequest,
-    ShareFetchResponse,
-)
 from eosin.protocol.schemas.share_group_describe import DescribedGroup, ShareGroupDescribeRequest
 from eosin.protocol.schemas.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 from eosin.protocol.schemas.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
 NOT_SERVED: Final = "needs a broker whose share.version is at level 1"
-NONE: Final = ErrorCode.NONE
-ACCEPT, RELEASE, REJECT, RENEW = 1, 2, 3, 4
-Ranges = list[tuple[int, int, int]]
-"""First and last offsets, and how often they were delivered."""
 Place = tuple[Uuid, int]
 """A partition by the id of its topic."""
 
@@ -155,76 +140,3 @@ async def forget(wire: Wire, group: str, *topics: str) -> DeleteShareGroupOffset
         lambda: wire.ask(DeleteShareGroupOffsetsRequest(group, named), 0), lambda answer: int(answer.error_code)
     )
     return answer
-
-
-class Fetcher:
-    """One member of a group, and its share session."""
-
-    def __init__(self, wire: Wire, group: str, topic_id: bytes) -> None:
-        self.wire = wire
-        self.group = group
-        self.topic_id = topic_id
-        self.member_id = unique("f")[:36]
-        self.epoch = 0
-
-    async def response(
-        self,
-        *,
-        acknowledge: Sequence[tuple[int, int, tuple[int, ...]]] = (),
-        **fields: Any,
-    ) -> ShareFetchResponse:
-        batches = tuple(AcknowledgementBatch(*each) for each in acknowledge)
-        named = (FetchTopic(fields.pop("topic_id", self.topic_id), (FetchPartition(0, batches),)),)
-        own: dict[str, Any] = {
-            "group_id": self.group,
-            "member_id": self.member_id,
-            "share_session_epoch": self.epoch,
-            "max_wait_ms": 500,
-            "min_bytes": 1,
-            "max_bytes": 1 << 20,
-            "max_records": 500,
-            "batch_size": 500,
-            "topics": named if self.epoch == 0 or batches else (),
-        }
-        answer: ShareFetchResponse = await self.wire.ask(ShareFetchRequest(**{**own, **fields}), 2)
-        if answer.error_code == NONE:
-            self.epoch += 1
-        return answer
-
-    async def error(self, **how: Any) -> ErrorCode:
-        """Of a request that is refused as a whole."""
-        return ErrorCode((await self.response(**how)).error_code)
-
-    async def data(self, **how: Any) -> PartitionData:
-        answer = await self.response(**how)
-        assert answer.error_code == NONE, (ErrorCode(answer.error_code), answer.error_message)
-        return answer.responses[0].partitions[0] if answer.responses else PartitionData()
-
-    async def fetch(self, **how: Any) -> Ranges:
-        """What it has acquired, once there is something."""
-        found: Ranges = []
-
-        async def is_there() -> bool:
-            data = await self.data(**how)
-            assert data.error_code == NONE, ErrorCode(data.error_code)
-            found.extend((each.first_offset, each.last_offset, each.delivery_count) for each in data.acquired_records)
-            return bool(found)
-
-        await until(is_there)
-        return found
-
-    async def acknowledge(self, *batches: tuple[int, int, tuple[int, ...]], **fields: Any) -> ErrorCode:
-        sent = (
-            AcknowledgeTopic(self.topic_id, (AcknowledgePartition(0, tuple(SentBatch(*each) for each in batches)),)),
-        )
-        own: dict[str, Any] = {
-            "group_id": self.group,
-            "member_id": self.member_id,
-            "share_session_epoch": self.epoch,
-            "topics": sent,
-        }
-        answer = await self.wire.ask(ShareAcknowledgeRequest(**{**own, **fields}), 2)
-        if answer.error_code != NONE:
-            return ErrorCode(answer.error_code)
-        self.epoch += 1
-        return ErrorCode(answer.responses[0].partitions[0].error_code)
