@@ -8,7 +8,7 @@ cluster falls between a part and its subscription.
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -84,6 +84,8 @@ class Replication(NamedTuple):
     """Returns the log that a coordinator writes to instead of the partition's."""
     has_enough_in_sync: "Callable[[PartitionLog], bool] | None" = None
     """True for a partition that may take markers; None for all."""
+    append_elsewhere: "Callable[[TopicPartition, bytes], Awaitable[ErrorCode]] | None" = None
+    """Writes a batch of this broker's own to a partition that another broker leads; None where there are no others."""
 
 
 class ClusterPart(Protocol):

@@ -29,6 +29,7 @@ from eosin.cluster.metadata.joined_cluster import JoinedCluster
 from eosin.cluster.peers.connections import Peers
 from eosin.cluster.peers.listeners import PeerListeners
 from eosin.cluster.peers.log_ends import PeerLogEnds
+from eosin.cluster.peers.remote_appends import RemoteAppends
 from eosin.cluster.peers.remote_markers import RemoteBrokers
 from eosin.cluster.peers.remote_share_states import RemoteShareCoordinators, ShareStateRoutes
 from eosin.cluster.peers.remote_verifier import CoordinatorRoutes, RemoteCoordinators
@@ -98,6 +99,8 @@ class JoinedNode:
         self.other_brokers: Final = RemoteBrokers(self._peers)
         self._coordinators = RemoteCoordinators(self.cluster, self._peers)
         self._share_coordinators = RemoteShareCoordinators(self.cluster, self._new_peers(self._state_timeout_ms))
+        timeout_ms = config.request_timeout_ms
+        self._appends = RemoteAppends(self.cluster, self._new_peers(timeout_ms), timeout_ms=timeout_ms)
         self._isr_changes = self._new_isr_changes()
         self._assignments = self._new_assignments(chance)
         self._noted_offset = -1
@@ -124,6 +127,7 @@ class JoinedNode:
             self._led,
             guard=lambda log: ReplicatedCoordinatorLog(log, self._led.has_enough_in_sync),
             has_enough_in_sync=self._led.has_enough_in_sync,
+            append_elsewhere=self._appends.append,
         )
         self._directories = ReplicaDirectories(
             config.node_id,
@@ -277,6 +281,7 @@ class JoinedNode:
             self.other_brokers.apply,
             self._coordinators.apply,
             self._share_coordinators.apply,
+            self._appends.apply,
             self._peers.apply,
             listeners.apply,
             self._health.apply,
@@ -378,6 +383,7 @@ class JoinedNode:
         await self._membership.close()
         await self._coordinators.close()
         await self._share_coordinators.close()
+        await self._appends.close()
         await self.other_brokers.close()
         await self._peers.close()
         await self._isr_changes.close()

@@ -1,8 +1,8 @@
 """`RemoteAppends`: batches that this broker writes in its own name to partitions that other brokers lead (Produce with
 acks=all), as dead letters of share groups are (KIP-1191).
 
-Always true: each call is one attempt, and NONE says that every replica in sync has the batch. Any other outcome may have
-written it all the same: whoever tries again writes it once more.
+Always true: each call is one attempt, and NONE says that every replica in sync has the batch. Any other outcome may
+have written it all the same: whoever tries again writes it once more.
 """
 
 from typing import TYPE_CHECKING, Final
