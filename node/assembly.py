@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from eosin.broker.config.store_reloads import ReloadStores
     from eosin.broker.markers import OtherBrokers
     from eosin.broker.partitions import BrokerReplicas
+    from eosin.broker.services import HighWatermarks
     from eosin.broker.share_states import StateRoutes
     from eosin.broker.traffic_stats import TrafficStats
     from eosin.cluster.replication.led_partitions import LedPartitions
@@ -84,6 +85,8 @@ class Replication(NamedTuple):
     """Returns the log that a coordinator writes to instead of the partition's."""
     has_enough_in_sync: "Callable[[PartitionLog], bool] | None" = None
     """True for a partition that may take markers; None for all."""
+    high_watermarks_elsewhere: "HighWatermarks | None" = None
+    """Tells how far partitions that other brokers lead are committed; None where there are no others."""
     append_elsewhere: "Callable[[TopicPartition, bytes], Awaitable[ErrorCode]] | None" = None
     """Writes a batch of this broker's own to a partition that another broker leads; None where there are no others."""
 
@@ -268,6 +271,7 @@ def assemble(part: ClusterPart, outside: Outside) -> Parts:
         groups=groups,
         metadata_responses=MetadataResponses(cluster, clock, limit_bytes=config.eosin_metadata_answers_max_bytes),
         share_states=share_states,
+        high_watermarks_elsewhere=held.high_watermarks_elsewhere,
         sharing=_sharing(config, cluster, states, share_config_of, outside.session_clock),
         response_memory=ResponseMemory(config.eosin_fetch_response_memory_bytes),
         recorder=watchers.recorder,

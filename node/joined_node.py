@@ -28,7 +28,7 @@ from eosin.cluster.membership.rules.ports import MembershipLost
 from eosin.cluster.metadata.joined_cluster import JoinedCluster
 from eosin.cluster.peers.connections import Peers
 from eosin.cluster.peers.listeners import PeerListeners
-from eosin.cluster.peers.log_ends import PeerLogEnds
+from eosin.cluster.peers.log_ends import PeerHighWatermarks, PeerLogEnds
 from eosin.cluster.peers.remote_appends import RemoteAppends
 from eosin.cluster.peers.remote_markers import RemoteBrokers
 from eosin.cluster.peers.remote_share_states import RemoteShareCoordinators, ShareStateRoutes
@@ -127,6 +127,7 @@ class JoinedNode:
             self._led,
             guard=lambda log: ReplicatedCoordinatorLog(log, self._led.has_enough_in_sync),
             has_enough_in_sync=self._led.has_enough_in_sync,
+            high_watermarks_elsewhere=PeerHighWatermarks(self.cluster, self._peers).fetch,
             append_elsewhere=self._appends.append,
         )
         self._directories = ReplicaDirectories(

@@ -9,7 +9,7 @@ from mixed_cluster import EOSIN, KAFKA, Brokers, Cluster, answered, connected, c
 from waiting import until
 from wire import Wire, unique
 from wire_share_fetcher import ACCEPT, RELEASE, Fetcher
-from wire_share_group import ShareMember
+from wire_share_group import ShareMember, where
 from wire_share_group import described as described_share_group
 from wire_streams_group import StreamsMember, counting
 from wire_streams_group import described as described_streams_group
@@ -193,6 +193,14 @@ async def test_a_share_group_and_its_states_are_the_same_at_the_next_coordinator
     await cluster.move(after, SHARE_GROUP_STATE_TOPIC)
     assert await fetcher.acknowledge((6, 7, (ACCEPT,))) == ErrorCode.NONE
     assert await fetcher.fetch() == [(4, 5, 2)]
+
+    async def is_told() -> bool:
+        """Where the group is, by its coordinator, of a partition that another broker leads."""
+        found = await where(member.wire, queue.group, queue.topic, 0)
+        told = found.topics[0].partitions[0] if found.topics else None
+        return told is not None and (told.start_offset, told.lag) == (4, 4)
+
+    await until(is_told, every_s=0.05)
 
 
 @pytest.mark.parametrize(("before", "after"), DIRECTIONS, ids=IDS)
