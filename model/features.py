@@ -20,7 +20,7 @@ SHARE_VERSION: Final = "share.version"
 STREAMS_VERSION: Final = "streams.version"
 """At 1, streams groups are served (KIP-1071)."""
 HIGHEST_SHARE_VERSION: Final = 1
-"""Of every broker, alone or one of several. 2 adds dead letters (KIP-1191): a level is claimed once it is all there."""
+"""Of a broker of several. 2 adds dead letters (KIP-1191): a level is claimed once all of it is there."""
 EOSIN_VERSION: Final = "eosin.version"
 """Tells brokers of Eosin from others; its range holds 0, the level of a feature that nobody has finalized, and goes up
 to `SERVES_READERS` since followers answer consumers (cluster.md 4.20)."""
@@ -44,7 +44,7 @@ records Eosin does not know refuses it."""
 
 SUPPORTED_ALONE: Final[Mapping[str, LevelRange]] = {
     GROUP_VERSION: (0, 1),
-    SHARE_VERSION: (0, HIGHEST_SHARE_VERSION),
+    SHARE_VERSION: (0, 1),
     STREAMS_VERSION: (0, 1),
     TRANSACTION_VERSION: SUPPORTED_JOINED[TRANSACTION_VERSION],
 }

@@ -271,12 +271,12 @@ def assemble(part: ClusterPart, outside: Outside) -> Parts:
         groups=groups,
         metadata_responses=MetadataResponses(cluster, clock, limit_bytes=config.eosin_metadata_answers_max_bytes),
         share_states=share_states,
-        high_watermarks_elsewhere=held.high_watermarks_elsewhere,
         sharing=_sharing(config, cluster, states, share_config_of, outside.session_clock),
         response_memory=ResponseMemory(config.eosin_fetch_response_memory_bytes),
         recorder=watchers.recorder,
         traffic=watchers.traffic,
         led_partitions=held.led,
+        high_watermarks_elsewhere=held.high_watermarks_elsewhere,
         authorizer=EVERYBODY_MAY if acls is None else _authorizer(config, acls, clock),
         group_shares=group_shares_of(config, clock, groups),
         acls=acls,
@@ -287,6 +287,18 @@ def assemble(part: ClusterPart, outside: Outside) -> Parts:
     QuotaSwitch(host, config, cluster, services.fetch_sessions, cluster if part.keeps_metadata else None)
     part.begin(services)
     return Parts(services, host)
+
+
+def _share_states(part: ClusterPart, outside: Outside, partitions: Partitions) -> ShareStates:
+    return ShareStates(
+        cluster=part.cluster,
+        partitions=partitions,
+        clock=outside.clock,
+        chance=outside.chance,
+        config=part.config,
+        wire_clock=outside.wire_clock,
+        routes=part.state_routes,
+    )
 
 
 def _partitions(part: ClusterPart, clock: Clock) -> Partitions:
@@ -300,18 +312,6 @@ def _partitions(part: ClusterPart, clock: Clock) -> Partitions:
         config=part.config,
         leader_epoch=held.leader_epoch,
         guard=held.guard,
-    )
-
-
-def _share_states(part: ClusterPart, outside: Outside, partitions: Partitions) -> ShareStates:
-    return ShareStates(
-        cluster=part.cluster,
-        partitions=partitions,
-        clock=outside.clock,
-        chance=outside.chance,
-        config=part.config,
-        wire_clock=outside.wire_clock,
-        routes=part.state_routes,
     )
 
 
