@@ -2,6 +2,7 @@
 share coordinator and group coordinator dies or sleeps; the controllers' level counts at once (share-state.md 6;
 share-partitions.md 2, 3). Whole brokers on simulated time and disks."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
@@ -209,6 +210,29 @@ async def test_an_acknowledgement_waits_for_the_next_share_coordinator_while_the
     await pair.led_by(member.partition, asleep)
     member.session_epoch = 0
     assert [offset for offset, _ in await member.acquired(3)] == [3, 4, 5]
+
+
+async def test_a_leader_that_slept_while_it_was_deposed_acknowledges_nothing(pair: VirtualPair) -> None:
+    member = await worker(pair)
+    if pair.now(STATES).leader == member.leader:
+        await _led_by_the_other(pair, STATES)
+        await pair.in_sync(member.partition, *pair.node_ids)
+    asleep = member.leader
+    assert len(await member.acquired(6)) == 6
+    pair.brokers[asleep - 1].pause(20)
+    late = asyncio.ensure_future(member.acknowledge((0, 5, ACCEPT)))  # it hears this when it wakes up
+    await asyncio.sleep(0)
+    await pair.led_by(member.partition, 3 - asleep)
+    heir = Worker(pair, member.partition)
+    assert [offset for offset, _ in await heir.acquired(6)] == list(range(6))
+    assert await heir.acknowledge((0, 1, ACCEPT), (2, 5, RELEASE)) is ErrorCode.NONE
+    outcome: object
+    try:
+        outcome = await late
+    except ClientError as error:
+        outcome = error
+    assert outcome is not ErrorCode.NONE
+    assert [offset for offset, _ in await heir.acquired(4)] == [2, 3, 4, 5]
 
 
 async def _led_by_the_other(pair: VirtualPair, partition: TopicPartition) -> None:
