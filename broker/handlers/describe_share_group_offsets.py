@@ -102,7 +102,7 @@ async def _summary(partition: SharePartition, count: int, services: Services) ->
 async def _high_watermarks(
     told: Mapping[TopicPartition, ShareStateSummary | ErrorCode], services: Services
 ) -> Mapping[TopicPartition, int]:
-    """How far the partitions are committed that have a lag, as far as their leaders tell."""
+    """The high watermarks of the partitions that may have a lag, as far as their leaders tell."""
     found: dict[TopicPartition, int] = {}
     elsewhere: list[TopicPartition] = []
     for partition, summary in told.items():
