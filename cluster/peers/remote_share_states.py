@@ -48,6 +48,8 @@ MAX_IN_FLIGHT: Final = 5
 MAX_PARTITIONS: Final = 100
 """Share partitions of one request."""
 ANY_EPOCH: Final = -1
+WANTED_AGAIN_S: Final = 1.0
+"""After so long a topic that is missing is wanted once more: a controller that refuses it is a line in the log."""
 
 
 class StateRequest(NamedTuple):
@@ -178,12 +180,17 @@ class RemoteShareCoordinators:
         self._peers = peers
         self._remote: dict[int, RemoteShareCoordinator] = {}
         self._refused: set[ErrorCode] = set()
+        self._wanted_s = -WANTED_AGAIN_S
+        """The time of the event loop when the topic was wanted last."""
 
     def coordinator(self, partition: SharePartition) -> RemoteShareCoordinator | ErrorCode | None:
         """The broker that coordinates a share partition; None for this one."""
         topic = self._cluster.topics.get(SHARE_GROUP_STATE_TOPIC)
         if topic is None:
-            self._cluster.want_internal_topic(SHARE_GROUP_STATE_TOPIC)
+            now_s = asyncio.get_running_loop().time()
+            if now_s >= self._wanted_s + WANTED_AGAIN_S:
+                self._wanted_s = now_s
+                self._cluster.want_internal_topic(SHARE_GROUP_STATE_TOPIC)
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         number = state_partition(partition, topic.partitions)
         leader = self._cluster.leader_of(TopicPartition(SHARE_GROUP_STATE_TOPIC, number))

@@ -9,7 +9,7 @@ from mixed_cluster import EOSIN, KAFKA, Brokers, Cluster, answered, connected, c
 from waiting import until
 from wire import Wire, unique
 from wire_share_fetcher import ACCEPT, RELEASE, Fetcher
-from wire_share_group import ShareMember, where
+from wire_share_group import ShareMember, alter, forget, where
 from wire_share_group import described as described_share_group
 from wire_streams_group import StreamsMember, counting
 from wire_streams_group import described as described_streams_group
@@ -231,3 +231,28 @@ async def test_what_was_acknowledged_does_not_come_again_from_the_next_leader_of
     assert await next_one.acknowledge((4, 5, (ACCEPT,)), (8, 9, (ACCEPT,))) == ErrorCode.NONE
     await queue.write(after, 1)
     assert await next_one.fetch() == [(10, 10, 1)]
+
+
+@pytest.mark.parametrize(("coordinator", "keeper"), DIRECTIONS, ids=IDS)
+async def test_an_administrator_moves_and_deletes_the_offsets_that_another_broker_keeps(
+    cluster: Cluster, coordinator: int, keeper: int
+) -> None:
+    await cluster.move(coordinator)
+    queue = await Queue.made(cluster, keeper)
+    await queue.write(keeper, 5)
+    member = await queue.member(coordinator)
+    await cluster.move(keeper, SHARE_GROUP_STATE_TOPIC)
+    fetcher = queue.fetcher(keeper)
+    assert await fetcher.fetch() == [(0, 4, 1)]
+    assert await member.leave() == ErrorCode.NONE
+    wire = cluster.wires[coordinator]
+    moved = await firmly(lambda: alter(wire, queue.group, queue.topic, (0, 3)), lambda answer: int(answer.error_code))
+    assert moved.responses[0].partitions[0].error_code == ErrorCode.NONE, moved
+    assert await fetcher.acknowledge((0, 4, (ACCEPT,))) != ErrorCode.NONE, "it had read the old state"
+    heir = await queue.member(coordinator)
+    assert await queue.fetcher(keeper).fetch() == [(3, 4, 1)]
+    assert await heir.leave() == ErrorCode.NONE
+    gone = await firmly(lambda: forget(wire, queue.group, queue.topic), lambda answer: int(answer.error_code))
+    assert gone.responses[0].error_code == ErrorCode.NONE, gone
+    told = await where(wire, queue.group, queue.topic, 0)
+    assert told.topics[0].partitions[0].start_offset == -1

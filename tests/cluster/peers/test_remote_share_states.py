@@ -17,6 +17,7 @@ from eosin.cluster.peers.connections import Peers
 from eosin.cluster.peers.remote_share_states import (
     MAX_IN_FLIGHT,
     MAX_PARTITIONS,
+    WANTED_AGAIN_S,
     RemoteShareCoordinators,
     ShareStateRoutes,
 )
@@ -146,7 +147,11 @@ async def test_this_broker_asks_itself_where_it_leads_the_partition_of_the_state
 async def test_the_topic_is_created_where_it_is_missing_and_nobody_is_asked_where_nobody_leads() -> None:
     missing = World(Cluster(None))
     assert await missing.routes.delete(PARTITION) is ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert missing.cluster.wanted == [SHARE_GROUP_STATE_TOPIC]
+    assert await missing.routes.delete(PARTITION) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert missing.cluster.wanted == [SHARE_GROUP_STATE_TOPIC], "once for all who ask in a second"
+    await asyncio.sleep(WANTED_AGAIN_S)
+    assert await missing.routes.delete(PARTITION) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert missing.cluster.wanted == [SHARE_GROUP_STATE_TOPIC] * 2
     leaderless = World(Cluster(-1))
     assert await leaderless.routes.read(PARTITION, leader_epoch=1) is ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert missing.dialled + leaderless.dialled == []
