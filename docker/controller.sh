@@ -24,5 +24,5 @@ log.dirs=$data/log
 END
 "$kafka/bin/kafka-storage.sh" format --ignore-formatted -t "$CLUSTER_ID" -c "$properties" \
     --initial-controllers "$CONTROLLERS" \
-    --feature share.version=0 --feature streams.version=0
+    --feature share.version=1
 exec "$kafka/bin/kafka-server-start.sh" "$properties"

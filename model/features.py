@@ -19,6 +19,8 @@ SHARE_VERSION: Final = "share.version"
 """At 1, share groups are served (KIP-932)."""
 STREAMS_VERSION: Final = "streams.version"
 """At 1, streams groups are served (KIP-1071)."""
+HIGHEST_SHARE_VERSION: Final = 1
+"""Of a broker of several. 2 adds dead letters (KIP-1191): a level is claimed once all of it is there."""
 EOSIN_VERSION: Final = "eosin.version"
 """Tells brokers of Eosin from others; its range holds 0, the level of a feature that nobody has finalized, and goes up
 to `SERVES_READERS` since followers answer consumers (cluster.md 4.20)."""
@@ -33,12 +35,12 @@ SUPPORTED_JOINED: Final[Mapping[str, LevelRange]] = {
     TRANSACTION_VERSION: (0, 2),
     "eligible.leader.replicas.version": (0, 1),
     GROUP_VERSION: (0, 1),
-    SHARE_VERSION: (0, 0),
-    STREAMS_VERSION: (0, 0),
+    SHARE_VERSION: (0, HIGHEST_SHARE_VERSION),
+    STREAMS_VERSION: (0, 1),
     EOSIN_VERSION: (0, SERVES_READERS),
 }
-"""Levels that one broker of several works with. A feature that is not named counts as 0 to 0, so that a cluster with
-kinds of groups that Eosin does not coordinate refuses it."""
+"""Levels that one broker of several works with. A feature that is not named counts as 0 to 0, so that a cluster whose
+records Eosin does not know refuses it."""
 
 SUPPORTED_ALONE: Final[Mapping[str, LevelRange]] = {
     GROUP_VERSION: (0, 1),

@@ -87,7 +87,7 @@ async def _with_topics(
     ):
         return _detailed(told, _DENIED)
     groups, interval_ms = services.groups.streams, told.heartbeat_interval_ms
-    failures = await services.streams_topics.create(told.missing, heartbeat_interval_ms=interval_ms)
+    failures = await services.streams_topics.create(told.missing, context, heartbeat_interval_ms=interval_ms)
     if failures:
         return _detailed(told, failures)
     # The first request goes on: a topology or a wish to stop was heard, and is not said again.

@@ -10,6 +10,7 @@ from enum import Enum
 from functools import partial
 from typing import Any, Final
 
+from eosin.coordinator.groups.clearing import readable
 from eosin.coordinator.groups.consumer.consumer_groups import ConsumerGroups
 from eosin.coordinator.groups.consumer.log.records import KIND_KEYS, encoded
 from eosin.coordinator.groups.consumer.log.replay import Replayed, replayed, replayed_in_steps
@@ -32,11 +33,14 @@ from eosin.coordinator.groups.rules.expiry import Subscribed, expired_offsets, m
 from eosin.coordinator.groups.rules.group import Group, GroupState
 from eosin.coordinator.groups.rules.stats import GroupStats
 from eosin.coordinator.groups.share.loading import SHARE_KIND_KEYS, LoadedShareGroups
+from eosin.coordinator.groups.share.log.records import encoded as encoded_of_share_group
 from eosin.coordinator.groups.share.ports import NO_SHARE_STATES, ShareSurroundings
+from eosin.coordinator.groups.share.rules.records import all_records as all_of_share_group
 from eosin.coordinator.groups.share.share_groups import ShareGroups
 from eosin.coordinator.groups.share.state_work import StateWork
 from eosin.coordinator.groups.streams.loading import STREAMS_KIND_KEYS, LoadedStreamsGroups
 from eosin.coordinator.groups.streams.log.records import encoded as encoded_of_streams_group
+from eosin.coordinator.groups.streams.rules.records import all_records as all_of_streams_group
 from eosin.coordinator.groups.streams.rules.records import end_records as end_of_streams_group
 from eosin.coordinator.groups.streams.streams_groups import StreamsGroups
 from eosin.coordinator.groups.subscriptions import KnownSubscription, Subscriptions
@@ -200,7 +204,7 @@ class Shard:
         share.give(self.share)
         streams.give(self.streams)
         if left_over:
-            self.consumer.write(left_over, PendingWrite())
+            self.consumer.write(readable(left_over, partial(self._records_of, loader)), PendingWrite())
         for group in loader.groups.values():
             if group.members:
                 # One that a consumer group has become, and that has not begun a generation since, has members missing.
@@ -237,28 +241,29 @@ class Shard:
         records that clear away what belongs to no group."""
         clearing: list[NewRecord] = []
         for group_id, records in consumer_groups.left_over.items():
-            clearing += self._behind_classic(loader, group_id, encoded(group_id, records))
+            clearing += encoded(group_id, records)
         for group_id, group in consumer_groups.groups.items():
             classic_offset = loader.group_offsets.get(group_id, -1)
             if classic_offset > consumer_groups.offsets[group_id]:
                 _LOG.warning("the group %.256r was a consumer group before, whose records are deleted", group_id)
-                clearing += self._behind_classic(loader, group_id, encoded(group_id, end_records(group)))
+                clearing += encoded(group_id, end_records(group))
                 continue
             if classic_offset >= 0:
                 _LOG.warning("the group %.256r was a classic group before, whose record is deleted", group_id)
-                # To Apache Kafka this tombstone ends the group that has the name, of whichever kind.
                 clearing.append(group_records.group_tombstone(group_id))
-                clearing += encoded(group_id, all_records(group))
             loader.groups.pop(group_id, None)
         return clearing
 
-    def _behind_classic(self, loader: Loader, group_id: str, tombstones: list[NewRecord]) -> list[NewRecord]:
-        """Tombstones of a consumer group's records. Apache Kafka cannot load a partition in which they follow a classic
-        group of the name, so that one makes room for them."""
-        if group_id not in loader.group_offsets or not tombstones:
-            return tombstones
-        classic = group_records.group_record(loader.groups[group_id])
-        return [group_records.group_tombstone(group_id), *tombstones, classic]
+    def _records_of(self, loader: Loader, group_id: str) -> list[NewRecord]:
+        """Everything that the log is to say of a group that was loaded; nothing of one that only holds offsets."""
+        if (group := self.consumer.current(group_id)) is not None:
+            return encoded(group_id, all_records(group))
+        if (share := self.share.current(group_id)) is not None:
+            return encoded_of_share_group(group_id, all_of_share_group(share))
+        if (streams := self.streams.current(group_id)) is not None:
+            return encoded_of_streams_group(group_id, all_of_streams_group(streams))
+        is_stored = group_id in self.groups and group_id in loader.group_offsets
+        return [group_records.group_record(self.groups[group_id])] if is_stored else []
 
     def has_broken(self, group_id: str) -> bool:
         """True if records of the group cannot be read."""

@@ -64,15 +64,17 @@ def initialize(
     return Decision(records=(begun,))
 
 
-def read(state: StoredState | None, *, leader_epoch: int) -> Decision:
-    """Let a leader read a state. A new leader epoch is written first: it fences what older leaders still write."""
+def read(state: StoredState | None, *, leader_epoch: int, confirms: bool = False) -> Decision:
+    """Let a leader read a state. A new leader epoch is written first: it fences what older leaders still write. With
+    `confirms` the present one is written, too: a coordinator that was deposed, and has not heard so, cannot."""
     if state is None:
         return _INVALID
-    if leader_epoch == NO_EPOCH or leader_epoch == state.leader_epoch:
-        return NOTHING_TO_DO
-    if leader_epoch < state.leader_epoch:
+    if NO_EPOCH != leader_epoch < state.leader_epoch:
         return Decision(ErrorCode.FENCED_LEADER_EPOCH)
-    update = StateUpdate(state.snapshot_epoch, leader_epoch, state.start_offset, state.delivery_complete_count, ())
+    epoch = max(leader_epoch, state.leader_epoch)
+    if epoch == state.leader_epoch and not confirms:
+        return NOTHING_TO_DO
+    update = StateUpdate(state.snapshot_epoch, epoch, state.start_offset, state.delivery_complete_count, ())
     return Decision(records=(update,))
 
 

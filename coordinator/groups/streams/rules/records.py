@@ -53,3 +53,19 @@ def end_records(group: StreamsGroup) -> list[StreamsRecord]:
     if group.topology is not None:
         records.append(StreamsRecord(StreamsKind.TOPOLOGY))
     return records
+
+
+def all_records(group: StreamsGroup) -> list[StreamsRecord]:
+    """Everything that is known of a group, in the order of a join."""
+    members = group.members.values()
+    records = [StreamsRecord(StreamsKind.MEMBER, each.member_id, each) for each in members]
+    if group.topology is not None:
+        records.append(StreamsRecord(StreamsKind.TOPOLOGY, value=group.topology))
+    epoch = StreamsGroupEpoch(
+        group.epoch, group.metadata_hash, group.validated_topology_epoch, group.assignment_configs
+    )
+    records.append(StreamsRecord(StreamsKind.GROUP, value=epoch))
+    records += [StreamsRecord(StreamsKind.TARGET, member_id, target) for member_id, target in group.targets.items()]
+    target_epoch = TargetEpoch(group.assignment_epoch, group.assignment_timestamp_ms)
+    records.append(StreamsRecord(StreamsKind.TARGET_EPOCH, value=target_epoch))
+    return records + [StreamsRecord(StreamsKind.CURRENT, each.member_id, each) for each in members]
