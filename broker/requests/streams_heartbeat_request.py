@@ -6,7 +6,7 @@ from typing import Final
 
 from eosin.coordinator.groups.streams.assignors.tasks import Task, Tasks
 from eosin.coordinator.groups.streams.rules.events import StreamsHeartbeat
-from eosin.coordinator.groups.streams.rules.group import JOIN_EPOCH, LEAVE_EPOCH, UserEndpoint
+from eosin.coordinator.groups.streams.rules.group import JOIN_EPOCH, STATIC_LEAVE_EPOCH, UserEndpoint
 from eosin.coordinator.groups.streams.rules.reconciliation import OwnedTasks
 from eosin.coordinator.groups.streams.topology.topology import (
     CopartitionGroup,
@@ -53,8 +53,6 @@ def field_problem(request: StreamsGroupHeartbeatRequest) -> str | None:
 
 
 def _unsupported(request: StreamsGroupHeartbeatRequest) -> Iterator[str]:
-    if request.instance_id is not None:
-        yield "Static membership is not yet supported."
     if request.topology is not None and any(each.source_topic_regex for each in request.topology.subtopologies):
         yield "Regular expressions for source topics are not supported yet."
 
@@ -65,6 +63,8 @@ def _problems(request: StreamsGroupHeartbeatRequest) -> Iterator[str]:
         yield "MemberId can't be empty."
     if not request.group_id.strip():
         yield "GroupId can't be empty."
+    if request.instance_id is not None and not request.instance_id.strip():
+        yield "InstanceId can't be empty."
     if request.rack_id is not None and not request.rack_id.strip():
         yield "RackId can't be empty."
     if request.member_epoch == JOIN_EPOCH:
@@ -78,8 +78,10 @@ def _problems(request: StreamsGroupHeartbeatRequest) -> Iterator[str]:
         yield "Topology can only be provided in first request."
     if (topology := _topology(request)) is not None and topology_bytes(topology) > MOST_TOPOLOGY_BYTES:
         yield f"The names and settings of the topology take more than {MOST_TOPOLOGY_BYTES} bytes."
-    if request.member_epoch < LEAVE_EPOCH:
-        yield f"MemberEpoch {request.member_epoch} is not supported."
+    if request.member_epoch == STATIC_LEAVE_EPOCH and request.instance_id is None:
+        yield "InstanceId can't be null where a member leaves for a while."
+    if request.member_epoch < STATIC_LEAVE_EPOCH:
+        yield f"MemberEpoch {request.member_epoch} is less than {STATIC_LEAVE_EPOCH}."
     if any(each is None for each in lists) and any(each is not None for each in lists):
         yield "If one task list is provided, all of them must be."
 
@@ -101,6 +103,8 @@ def heartbeat_of(request: StreamsGroupHeartbeatRequest, context: RequestContext)
         shuts_down=request.shutdown_application,
         client_id=context.client_id or "",
         client_host=context.client_host,
+        instance_id=request.instance_id,
+        version=context.api_version,
     )
 
 

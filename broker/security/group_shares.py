@@ -166,7 +166,8 @@ def _size_of(group: AnyGroup) -> int:
         case StreamsGroup():
             tasks = len(group.owners) + len(group.copies)
             topology = 0 if group.topology is None else topology_bytes(group.topology)
-            return MEMBER_BYTES * (1 + len(group.members)) + PARTITION_BYTES * tasks + topology
+            described = len(group.description.data)
+            return MEMBER_BYTES * (1 + len(group.members)) + PARTITION_BYTES * tasks + topology + described
 
 
 def _size_of_share_group(group: ShareGroup) -> int:

@@ -28,6 +28,8 @@ class StreamsGroupEpoch(msgspec.Struct, frozen=True, gc=False):
     metadata_hash: int
     validated_topology_epoch: int
     assignment_configs: tuple[tuple[str, str], ...] | None
+    plugin_epochs: tuple[int, int] = (-1, -1)
+    """The topology epochs whose descriptions a plugin of Apache Kafka has kept, and refused; -1 for none."""
 
 
 Value = StreamsGroupEpoch | TargetEpoch | StreamsMember | MemberTasks | Topology

@@ -22,6 +22,7 @@ from eosin.coordinator.groups.streams.rules.events import (
     StreamsResult,
 )
 from eosin.coordinator.groups.streams.rules.group import (
+    NO_DESCRIPTION,
     HeldTasks,
     StreamsGroup,
     StreamsGroupState,
@@ -84,7 +85,15 @@ class Cluster:
 
     def written(self) -> StreamsGroup:
         """The group without what is in memory alone."""
-        return replace(self.group, configured=None, is_delayed=False, shutdown_by=None, endpoint_epoch=0)
+        return replace(
+            self.group,
+            configured=None,
+            is_delayed=False,
+            shutdown_by=None,
+            endpoint_epoch=0,
+            description=NO_DESCRIPTION,
+            state_timestamp_ms=-1,
+        )
 
     def beat(self, member_id: str, epoch: int, owned: OwnedTasks | None = None, **more: object) -> StreamsResult:
         found = self.happens(StreamsHeartbeat(member_id, epoch, owned=owned, **more))  # type: ignore[arg-type]
