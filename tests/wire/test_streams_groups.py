@@ -120,7 +120,7 @@ async def test_what_cannot_be_meant_is_refused(wire: Wire, group: str) -> None:
     good = {"member_epoch": 0, "topology": reading(topic), "rebalance_timeout_ms": 1000, "process_id": "p"}
     bad: tuple[dict[str, Any], ...] = (
         {"member_id": ""},
-        {"instance_id": "i"},
+        {"instance_id": " "},
         {"rack_id": " "},
         {"rebalance_timeout_ms": -1},
         {"topology": None},
@@ -129,6 +129,7 @@ async def test_what_cannot_be_meant_is_refused(wire: Wire, group: str) -> None:
         {"warmup_tasks": (TaskIds("0", (0,)),)},
         {"topology": Topology(0, (Subtopology("0", source_topic_regex=("w.*",)),))},
         {"member_epoch": -3},
+        {"member_epoch": -2},
         {"member_epoch": 1},
     )
     for each in bad:

@@ -39,6 +39,9 @@ def _leaving(group: StreamsGroup, request: StreamsHeartbeat) -> StreamsMember:
         if member is not None and member.member_id != request.member_id:
             text = f"Static member {request.member_id} with instance id {request.instance_id} was fenced by member"
             raise RefusedStreamsHeartbeat(ErrorCode.FENCED_INSTANCE_ID, f"{text} {member.member_id}.")
+        if member is None:
+            text = f"Instance id {request.instance_id} is unknown."
+            raise RefusedStreamsHeartbeat(ErrorCode.UNKNOWN_MEMBER_ID, text)
     if member is None:
         raise RefusedStreamsHeartbeat(
             ErrorCode.UNKNOWN_MEMBER_ID, f"Member {request.member_id} is not a member of the group."
