@@ -19,7 +19,7 @@ from eosin.coordinator.groups.rules.config import StreamsGroupConfig
 from eosin.coordinator.groups.streams.assignors.tasks import MemberTasks
 from eosin.coordinator.groups.streams.rules.events import RefusedStreamsHeartbeat
 from eosin.coordinator.groups.streams.rules.group import (
-    MAX_EPOCH,
+    MAX_GROUP_EPOCH,
     NO_DESCRIPTION,
     NOT_VALIDATED,
     StreamsGroup,
@@ -110,7 +110,7 @@ class StreamsDecision:
 
     def bump(self) -> None:
         """Begin the next group epoch. Raises RefusedStreamsHeartbeat when there is none."""
-        if self.group.epoch >= MAX_EPOCH:
+        if self.group.epoch >= MAX_GROUP_EPOCH:
             raise RefusedStreamsHeartbeat(
                 ErrorCode.UNKNOWN_SERVER_ERROR, "The group has used up its epochs: delete it."
             )

@@ -28,7 +28,7 @@ STATIC_LEAVE_EPOCH: Final = -2
 """A static member that is back before its session ends (KIP-345)."""
 INITIAL_EPOCH: Final = 1
 """Of a new group and of its target."""
-MAX_EPOCH: Final = 2_147_483_647
+MAX_GROUP_EPOCH: Final = 2_147_483_647
 NOT_VALIDATED: Final = -1
 """The validated topology epoch of a group whose topics are not all there."""
 
