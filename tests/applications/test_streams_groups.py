@@ -3,21 +3,23 @@ broker makes topics for, at least once and exactly once; and kill -9 of a member
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
 from broker_process import BrokerProcess
 from client_features import raise_feature
 from real_clients import confluent, streams
-from real_clients.tools import KafkaScripts
+from real_clients.tools import OF_REFERENCE, KafkaScripts, Ran
 from scenario import Scenario
 from toolchains import skipped_without
 from waiting import wait_until
 from wire import Wire, unique
+from wire_group import RawMember
 from wire_streams_group import StreamsMember, counting, described
 
 from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import TopicPartition
 from eosin.protocol.schemas.streams_group_describe import DescribedGroup, TaskIds
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(400)]
@@ -175,24 +177,52 @@ def test_static_members_with_copies_count_exactly_once_though_one_of_them_and_th
         scenario.close()
 
 
-def test_the_tool_of_apache_kafka_lists_a_streams_group_and_deletes_it(address: str) -> None:
+def test_the_tools_of_apache_kafka_describe_reset_and_delete_a_streams_group(address: str) -> None:
     with skipped_without():
-        tools = KafkaScripts(address)
+        tools, configs = KafkaScripts(address, OF_REFERENCE), KafkaScripts(address)
     group, topic = unique("counters"), unique("words")
+    of_group = ("--group", group)
 
-    async def member(*, joins: bool) -> None:
+    def streams_groups(*arguments: str) -> Ran:
+        return tools.run("kafka-streams-groups", *arguments)
+
+    async def member(step: Callable[[Wire, StreamsMember], Awaitable[None]]) -> None:
         wire = await Wire.open(address)
-        counting_words = StreamsMember(wire, group, "m")
-        if joins:
-            await wire.create_topic(topic, partitions=2)
-            await counting_words.join(counting(topic, group))
-            await counting_words.has(4)
-        else:
-            assert await counting_words.leave() == ErrorCode.NONE
+        await step(wire, StreamsMember(wire, group, "m"))
         await wire.close()
 
-    asyncio.run(member(joins=True))
-    assert group in tools.run("kafka-streams-groups", "--list").out.split()
-    asyncio.run(member(joins=False))
-    tools.run("kafka-streams-groups", "--delete", "--group", group)
-    assert group not in tools.run("kafka-streams-groups", "--list").out.split()
+    async def joins(wire: Wire, counting_words: StreamsMember) -> None:
+        await wire.create_topic(topic, partitions=2)
+        await counting_words.join(counting(topic, group))
+        await counting_words.has(4)
+        raw = RawMember(wire, group, member_id="m", generation=counting_words.epoch)
+        assert await raw.commit(TopicPartition(topic, 0), 0, version=9) == ErrorCode.NONE
+
+    async def stays(wire: Wire, counting_words: StreamsMember) -> None:
+        before = await described(wire, group)
+        counting_words.epoch = before.members[0].member_epoch
+        answer = await counting_words.heartbeat(active_tasks=None, standby_tasks=None, warmup_tasks=None)
+        assert (answer.heartbeat_interval_ms, answer.member_epoch) == (600, before.group_epoch + 1)
+
+    async def leaves(wire: Wire, counting_words: StreamsMember) -> None:
+        assert await counting_words.leave() == ErrorCode.NONE
+
+    entity = ("--entity-type", "groups", "--entity-name", group, "--alter", "--add-config")
+    configs.run("kafka-configs", *entity, "streams.session.timeout.ms=60000")  # each run of a tool takes seconds
+    asyncio.run(member(joins))
+    assert group in streams_groups("--list").out.split()
+    (state,) = streams_groups("--describe", *of_group, "--state", "--verbose").table
+    assert (state["STATE"], state["ASSIGNOR"]) == ("Stable", "sticky")
+    assert "ACTIVE: 0:[0,1]; 1:[0,1]" in streams_groups("--describe", *of_group, "--members", "--verbose").out
+    reset = ("--reset-offsets", *of_group, "--to-earliest", "--input-topic", topic, "--execute")
+    offsets = ("--delete-offsets", *of_group, "--input-topic", topic)
+    assert "can only be reset if the group" in streams_groups(*reset).out
+    assert "GroupSubscribedToTopicException" in streams_groups(*offsets).out
+    assert "is not EMPTY" in streams_groups("--delete", *of_group).out
+    configs.run("kafka-configs", *entity, "streams.heartbeat.interval.ms=600,streams.num.standby.replicas=1")
+    asyncio.run(member(stays))
+    asyncio.run(member(leaves))
+    assert {row["NEW-OFFSET"] for row in streams_groups(*reset).table} == {"0"}
+    assert streams_groups(*offsets).out.count("Successful") == 2
+    assert "was successful" in streams_groups("--delete", *of_group).out
+    assert group not in streams_groups("--list").out.split()
