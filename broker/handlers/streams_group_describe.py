@@ -4,7 +4,7 @@ Each group by itself in the order asked. A group of another kind, or none, is 69
 `streams.version` is at level 0 (`eosin.broker.unserved_groups`), admin clients ask DescribeGroups for it. A topic of
 the topology without the right to describe it hides its group with 29. A group that is named again and again is
 described once, as it is when its turn comes. The description of its topology that a member has told (KIP-1331,
-streams-groups.md 10) is in the response to who wants it.
+streams-groups.md 9.1) is in the response to who wants it.
 """
 
 from collections.abc import Iterable

@@ -1,6 +1,6 @@
 """StreamsGroupTopologyDescriptionUpdate (key 93), version 0: what a streams group computes, for people (KIP-1331).
 
-A member sends it when a heartbeat has asked for it, and StreamsGroupDescribe tells it (streams-groups.md 10). With
+A member sends it when a heartbeat has asked for it, and StreamsGroupDescribe tells it (streams-groups.md 9.1). With
 `eosin.topology.description.max.bytes` 0 it is 35, as of Apache Kafka without a plugin, and so it is while
 `streams.version` is at level 0 (`eosin.broker.unserved_groups`).
 """

@@ -1,4 +1,4 @@
-"""Descriptions of topologies, which members tell for people (KIP-1331, streams-groups.md 10). Pure.
+"""Descriptions of topologies, which members tell for people (KIP-1331, streams-groups.md 9.1). Pure.
 
 A description is in memory alone: after a restart of the coordinator the members are asked for it again. One member is
 asked at a time, and another one when that has not answered for a while.

@@ -1,4 +1,4 @@
-"""Descriptions of topologies: who is asked for one, and what is kept (KIP-1331; streams-groups.md 10)."""
+"""Descriptions of topologies: who is asked for one, and what is kept (KIP-1331; streams-groups.md 9.1)."""
 
 import pytest
 from streams_cluster import COUNTING, TOPOLOGY, Cluster

@@ -1,5 +1,5 @@
 """Static members of streams groups: they leave for a while, come back under another id, and keep their tasks
-(streams-groups.md 5; KIP-345)."""
+(streams-groups.md 4.1; KIP-345)."""
 
 from streams_cluster import NOTHING, Cluster, active, owned
 
