@@ -21,7 +21,7 @@ MOST_PATIENCE_MS: Final = 3_600_000
 _DOUBLINGS: Final = 7
 
 
-def is_asked_for(decision: StreamsDecision, member: StreamsMember, *, version: int) -> bool:
+def must_describe(decision: StreamsDecision, member: StreamsMember, *, version: int) -> bool:
     """True if a member is to describe the topology of its group, for which nobody else is asked then for a while."""
     group = decision.group
     known, topology = group.description, group.topology

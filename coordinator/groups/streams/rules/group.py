@@ -181,7 +181,7 @@ class StreamsGroup(msgspec.Struct, frozen=True, gc=False):
     copies: Mapping[ProcessTask, int] = {}
     """The number of members of a process that keep a copy of a task's state."""
     plugin_epochs: tuple[int, int] = (-1, -1)
-    """What Apache Kafka remembers of its plugin for descriptions (KIP-1331), which other brokers of a cluster need."""
+    """The topology epochs that Apache Kafka remembers of its plugin for descriptions (KIP-1331)."""
     is_stored: bool = False
     """True if the log has a record of the group."""
     state_timestamp_ms: int = -1

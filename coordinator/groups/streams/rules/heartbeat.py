@@ -64,7 +64,7 @@ def heartbeat(decision: StreamsDecision, request: StreamsHeartbeat, *, topics_ch
     compute_target(decision)
     after = _reconcile(decision, updated, request.owned)
     _time(decision, before, after)
-    asks = description.is_asked_for(decision, after, version=request.version)
+    asks = description.must_describe(decision, after, version=request.version)
     return replace(_result(decision, request, before, after), asks_for_description=asks)
 
 
