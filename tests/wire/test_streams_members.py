@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import pytest
 from waiting import until
-from wire import Wire, unique
+from wire import Wire, better_than_kafka, unique
 from wire_group import RawMember, fetch_offset
 from wire_streams_group import StreamsMember, described, serve_streams_groups
 
@@ -100,7 +100,7 @@ async def test_the_name_of_a_static_member_is_its_own_until_it_leaves(wire: Wire
     assert await code(holder, instance_id="one") == NONE
 
 
-@pytest.mark.differs("it refuses a static member that joins again, though it may have lost an answer")
+@better_than_kafka("it refuses a static member that joins again, though it may have lost an answer")
 async def test_a_static_member_may_join_again_under_its_id(wire: Wire, group: str) -> None:
     topic = await wire.topic(1)
     member = StreamsMember(wire, group)
@@ -140,7 +140,7 @@ async def test_a_group_without_a_description_says_so_to_whoever_asks(wire: Wire,
     assert (not_asked.topology_description, not_asked.topology_description_status) == (None, NOT_REQUESTED)
 
 
-@pytest.mark.differs("it keeps descriptions in a plugin, and comes without one")
+@better_than_kafka("it keeps descriptions in a plugin, and comes without one")
 async def test_one_member_is_asked_for_a_description_and_administrators_read_it(
     wire: Wire, other: Wire, group: str
 ) -> None:
