@@ -25,6 +25,8 @@ SMALL: Final = (
 LARGE: Final = (
     Bounds("late-and-leave", "two members, a late copy of a request, a leave", copies=1, leaves=1, fair_every=8),
     Bounds("static-and-killed", "a static member that goes, and is killed", _STATIC, leaves=1, kills=1, fair_every=4),
+    Bounds("static-and-crash", "a static member that goes, a crash", _STATIC, leaves=1, crashes=1, fair_every=8),
+    Bounds("static-and-late", "a static member that goes, a late copy", _STATIC, leaves=1, copies=1, fair_every=8),
     Bounds("static-upgrade", "a static member, both come back with another topology", _STATIC, upgrades=2, leaves=1),
     Bounds("static-in-parts", "a static member, a target in parts", _STATIC, in_parts=True, leaves=1, fair_every=20),
     Bounds(
