@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from eosin.broker.requests.streams_heartbeat_request import (
     field_problem,
     heartbeat_of,
+    member_chars,
     required_topics,
     topic_problem,
 )
@@ -67,7 +68,7 @@ async def _decided(request: StreamsGroupHeartbeatRequest, context: RequestContex
     heartbeat = heartbeat_of(request, context)
     shares = services.group_shares
     if shares is not None and heartbeat.topology is not None:
-        size = topology_bytes(heartbeat.topology)
+        size = topology_bytes(heartbeat.topology) + member_chars(request)
         if not shares.admits(context, request.group_id, size) and not await shares.admits_after_count(
             context, request.group_id, size
         ):

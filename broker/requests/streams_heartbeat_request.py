@@ -26,6 +26,8 @@ from eosin.protocol.schemas.streams_group_heartbeat import Subtopology as Subtop
 
 MOST_TOPOLOGY_BYTES: Final = 1_048_576
 """Of the names and settings of one topology (OWN)."""
+MOST_MEMBER_CHARS: Final = 16_384
+"""Of all that a member says of itself (OWN)."""
 
 
 def required_topics(request: StreamsGroupHeartbeatRequest) -> frozenset[str]:
@@ -67,6 +69,8 @@ def _problems(request: StreamsGroupHeartbeatRequest) -> Iterator[str]:
         yield "InstanceId can't be empty."
     if request.rack_id is not None and not request.rack_id.strip():
         yield "RackId can't be empty."
+    if member_chars(request) > MOST_MEMBER_CHARS:
+        yield f"The ids, tags and names of the member take more than {MOST_MEMBER_CHARS} characters."
     if request.member_epoch == JOIN_EPOCH:
         if request.rebalance_timeout_ms == -1:
             yield "RebalanceTimeoutMs must be provided in first request."
@@ -84,6 +88,16 @@ def _problems(request: StreamsGroupHeartbeatRequest) -> Iterator[str]:
         yield f"MemberEpoch {request.member_epoch} is less than {STATIC_LEAVE_EPOCH}."
     if any(each is None for each in lists) and any(each is not None for each in lists):
         yield "If one task list is provided, all of them must be."
+
+
+def member_chars(request: StreamsGroupHeartbeatRequest) -> int:
+    """The characters of all that a member says of itself."""
+    endpoint = request.user_endpoint
+    host = "" if endpoint is None else endpoint.host
+    said = (request.member_id, request.instance_id, request.rack_id, request.process_id, host)
+    return sum(len(each or "") for each in said) + sum(
+        len(each.key) + len(each.value) for each in request.client_tags or ()
+    )
 
 
 def heartbeat_of(request: StreamsGroupHeartbeatRequest, context: RequestContext) -> StreamsHeartbeat:

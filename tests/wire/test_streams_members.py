@@ -132,6 +132,16 @@ async def test_a_member_without_the_tags_of_its_group_is_told_so_from_version_1_
     assert MISSING_CLIENT_TAGS not in member.statuses
 
 
+@better_than_kafka("it keeps whatever a member says of itself")
+async def test_a_member_that_says_too_much_of_itself_is_refused(wire: Wire, group: str) -> None:
+    topic = await wire.topic(1)
+    much = "x" * 20_000
+    for fields in ({"client_tags": (KeyValue("zone", much),)}, {"process_id": much}, {"instance_id": much}):
+        answer = await StreamsMember(wire, group).join(reading(topic), **fields)
+        assert answer.error_code == INVALID, list(fields)
+    assert (await described(wire, group)).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+
+
 async def test_a_group_without_a_description_says_so_to_whoever_asks(wire: Wire, group: str) -> None:
     topic = await wire.topic(1)
     await StreamsMember(wire, group).join(reading(topic))
