@@ -316,9 +316,10 @@ def _may_have_missed_a_step(member: StreamsMember, request: StreamsHeartbeat) ->
     """True if the member's last step kept its epoch, by which its client would have noticed, and its answer may have
     gone nowhere. (Apache Kafka does not tell it again: tasks that it got run nowhere until the next rebalance, and
     those that it is to revoke stay until the rebalance timeout.)"""
+    if member.previous_epoch != member.epoch:
+        return False
     assigned = member.assigned
-    has_all = OwnedTasks(frozenset(assigned.active), assigned.standby, assigned.warmup)
-    return member.previous_epoch == member.epoch and request.owned != has_all
+    return request.owned != OwnedTasks(frozenset(assigned.active), assigned.standby, assigned.warmup)
 
 
 # The end of the wait for others

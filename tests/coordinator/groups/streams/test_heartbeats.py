@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from streams_cluster import COUNTING, NOTHING, TOPOLOGY, Cluster, active, owned, topics
 
 from eosin.coordinator.groups.consumer.rules.events import ConsumerTimer, ConsumerTimerKind, MemberTimerFired
@@ -246,3 +247,31 @@ def _check(cluster: Cluster) -> None:
     for member in group.members.values():
         assert member.epoch <= group.assignment_epoch <= group.epoch
         assert (member.state is StreamsMemberState.UNREVOKED_TASKS) != member.pending.is_empty
+
+
+def test_tags_that_members_are_to_have_begin_an_epoch_and_change_no_task() -> None:
+    cluster = Cluster()
+    before = cluster.join("m", tags=(("zone", "a"),))
+    cluster.config = StreamsGroupConfig(
+        assignment_interval_ms=0, initial_rebalance_delay_ms=0, rack_aware_assignment_tags=("zone", "rack")
+    )
+    told = cluster.beat("m", before.epoch)
+    assert (told.epoch, active(told), set(told.statuses)) == (
+        before.epoch + 1,
+        active(before),
+        {Status.MISSING_CLIENT_TAGS},
+    )
+    assert "rack." in told.statuses[Status.MISSING_CLIENT_TAGS]
+    assert cluster.group.assignment_configs == (
+        ("num.standby.replicas", "0"),
+        ("rack.aware.assignment.tags", "zone,rack"),
+    )
+    assert cluster.beat("m", told.epoch, version=0).statuses == {}
+    assert cluster.beat("m", told.epoch, tags=(("rack", "b"), ("zone", "a"))).statuses == {}
+
+
+def test_what_a_plugin_of_apache_kafka_has_kept_stays_in_the_log() -> None:
+    cluster = Cluster()
+    cluster.group = replace(cluster.group, plugin_epochs=(3, 2))
+    cluster.join("m")
+    assert replayed(cluster.log.values()).groups["g"].plugin_epochs == (3, 2)
