@@ -39,7 +39,7 @@ RUN_WITH = $(if $(filter-out 0,$(or $(COMPILED),$(IS_BUILT))),env PYTHONPATH=$(C
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bytecode compiled wheels dist sbom lock audit run check format lint imports types test gate quick impacted cluster-clients cluster-crash bench fuzz crash soak hostile proofs release codec-fuzz simulate simulate-cluster hunt model model-groups model-replication docs console-pictures certify-clients transcripts docker-test clean conformance conformance-kafka conformance-page
+.PHONY: help setup bytecode compiled wheels dist sbom lock audit run check format lint imports types test gate quick impacted cluster-clients cluster-crash bench fuzz crash soak hostile proofs release codec-fuzz simulate simulate-cluster hunt model model-groups model-streams model-replication docs console-pictures certify-clients transcripts docker-test clean conformance conformance-kafka conformance-page
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -201,6 +201,9 @@ model: setup  ## everything that two producers, crashes and delays can do to the
 
 model-groups: setup  ## everything that joins, leaves, lost and late messages can do to a small consumer group (ARGS="--list")
 	@PYTHONPATH=tests/support:tests $(BIN)/python -m model_checker.groups $(ARGS)
+
+model-streams: setup  ## the same for a streams group: tasks, copies, static members, updates (ARGS="--list")
+	@PYTHONPATH=tests/support:tests $(BIN)/python -m model_checker.streams $(ARGS)
 
 model-replication: setup  ## everything that crashes, elections and lost messages can do to replicas (ARGS="--list")
 	@PYTHONPATH=tests/support:tests $(BIN)/python -m model_checker.replication $(ARGS)

@@ -224,7 +224,7 @@ class Shard:
         async def put_together() -> None:
             nonlocal count, found
             count, records = loader.count_of_other_kinds, loader.records_of(KIND_KEYS)
-            times = loader.consumer_group_times
+            times = loader.group_times
             found = await outcome_in_turns(replayed_in_steps(records, times), self._clock)
             await outcome_in_turns(share.read_in_steps(), self._clock)
             await outcome_in_turns(streams.read_in_steps(), self._clock)
@@ -234,7 +234,7 @@ class Shard:
             return found
         share.read()
         streams.read()
-        return replayed(loader.records_of(KIND_KEYS), loader.consumer_group_times)
+        return replayed(loader.records_of(KIND_KEYS), loader.group_times)
 
     def _settle_names(self, loader: Loader, consumer_groups: Replayed) -> list[NewRecord]:
         """Leave each name to one kind of group: the one whose record is the last (consumer-groups.md 12.3). Returns the
@@ -393,7 +393,7 @@ class Shard:
         for each of which one turn of the event loop has time. Anything may happen between two of them, and the next one
         waits for the future, if there is any."""
         left = EXPIRED_AT_ONCE
-        for group_id in (*self.groups, *self.consumer.ids()):
+        for group_id in (*self.groups, *self.consumer.ids(), *self.streams.ids()):
             if self.commits.is_being_written(group_id):
                 continue  # looked at again in the next pass
             partitions = list(self.commits.offsets.committed(group_id))
@@ -438,18 +438,18 @@ class Shard:
         if group is not None and group.state is not GroupState.DEAD:
             expired = self._expired_of(group, partitions, known.topics)
             return expired, self._delete_with_offsets if may_vanish(group) else None
-        consumer_group = self.consumer.current(group_id) if group is None else None
-        if consumer_group is None or self.consumer.is_going(group_id):
-            return [], None
-        expired = expired_of_consumer_group(
-            consumer_group,
-            self.commits.offsets,
-            partitions,
-            now_ms=self._clock.now_ms(),
-            retention_ms=self._config.offsets_retention_ms,
-        )
-        is_empty = consumer_group.state is ConsumerGroupState.EMPTY
-        return expired, self._end_consumer_group if is_empty else None
+        for kind, end in ((self.consumer, self._end_consumer_group), (self.streams, self._end_streams_group)):
+            held = kind.current(group_id) if group is None and not kind.is_going(group_id) else None
+            if held is not None:
+                expired = expired_of_consumer_group(
+                    held,
+                    self.commits.offsets,
+                    partitions,
+                    now_ms=self._clock.now_ms(),
+                    retention_ms=self._config.offsets_retention_ms,
+                )
+                return expired, None if held.members else end
+        return [], None
 
     def _expired_of(
         self, group: Group, partitions: Sequence[TopicPartition], subscribed: Subscribed

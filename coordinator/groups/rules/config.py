@@ -114,6 +114,14 @@ class StreamsGroupConfig:
     """The first members of a group wait so long for others before tasks are dealt out."""
     eosin_topology_max_tasks: int = 10_000
     """Tasks of one group."""
+    eosin_topology_description_max_bytes: int = 262_144
+    """A description of a topology (KIP-1331) at most; 0 if no member is asked for one."""
+    rack_aware_assignment_tags: tuple[str, ...] = ()
+    """Client tags that each member is to have; no assignor looks at them."""
+    task_offset_interval_ms: int = 60_000
+    """Members report how far their copies have come so often."""
+    acceptable_recovery_lag: int = 10_000
+    """Records that a copy may be behind and yet count as caught up; members are told it."""
 
 
 StreamsConfigOf = Callable[[str], StreamsGroupConfig]

@@ -4,13 +4,15 @@
 import logging
 from typing import Final
 
+from msgspec.structs import replace
+
 from eosin.coordinator.groups.consumer.log.records import encoded as encoded_of_consumer_group
 from eosin.coordinator.groups.consumer.log.replay import Replayed
 from eosin.coordinator.groups.consumer.rules.records import end_records as end_of_consumer_group
 from eosin.coordinator.groups.log import records as group_records
 from eosin.coordinator.groups.log.loader import Loader
 from eosin.coordinator.groups.share.loading import LoadedShareGroups
-from eosin.coordinator.groups.streams.log.records import KIND_KEYS, encoded
+from eosin.coordinator.groups.streams.log.records import KIND_KEYS, encoded, key_of_group
 from eosin.coordinator.groups.streams.log.replay import ReplayedStreamsGroups, replayed, replayed_in_steps
 from eosin.coordinator.groups.streams.rules.group import StreamsGroup
 from eosin.coordinator.groups.streams.rules.records import end_records
@@ -74,4 +76,7 @@ class LoadedStreamsGroups:
     def give(self, groups: StreamsGroups) -> None:
         """Have the groups begin."""
         groups.broken = frozenset(self._found.broken)
-        groups.load(self._groups)
+        times = self._loader.group_times
+        groups.load(
+            [replace(each, state_timestamp_ms=times.get(key_of_group(each.group_id), -1)) for each in self._groups]
+        )

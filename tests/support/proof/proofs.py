@@ -81,6 +81,8 @@ PROOFS: Final[Mapping[str, Proof]] = {
     "lab-clients": _tests("copiers of every client through incidents of the lab", "tests/lab/run"),
     "misfortunes": _tests("kills, full disks, lost files, pauses and few descriptors at length", "tests/crash"),
     "model": _package("every order of two producers' requests, crashes and delays", "model_checker"),
+    "model-groups": _package("every order of what happens to a small consumer group", "model_checker.groups"),
+    "model-streams": _package("every order of what happens to a small streams group", "model_checker.streams"),
     "model-replication": _package("every order of what happens to replicas", "model_checker.replication"),
     "moves": _program(
         "a group's coordinator moves under librdkafka",
