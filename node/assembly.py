@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from eosin.broker.traffic_stats import TrafficStats
     from eosin.cluster.replication.led_partitions import LedPartitions
     from eosin.coordinator.groups.ports import GroupObserver
-    from eosin.coordinator.groups.rules.config import ShareConfigOf
     from eosin.coordinator.ports import CoordinatorLog
     from eosin.coordinator.share_states import ShareStateStore
     from eosin.coordinator.transactions.ports import MarkerTargets, TransactionObserver, TransactionVerifier
@@ -263,7 +262,14 @@ def assemble(part: ClusterPart, outside: Outside) -> Parts:
         groups=groups,
         metadata_responses=MetadataResponses(cluster, clock, limit_bytes=config.eosin_metadata_answers_max_bytes),
         share_states=share_states,
-        sharing=_sharing(config, cluster, states, share_config_of, outside.session_clock),
+        sharing=Sharing(
+            cluster=cluster,
+            logs=partitions,
+            store=states,
+            config_of=share_config_of,
+            clock=outside.session_clock,
+            config=config,
+        ),
         response_memory=ResponseMemory(config.eosin_fetch_response_memory_bytes),
         recorder=watchers.recorder,
         traffic=watchers.traffic,
@@ -291,19 +297,6 @@ def _partitions(part: ClusterPart, clock: Clock) -> Partitions:
         config=part.config,
         leader_epoch=held.leader_epoch,
         guard=held.guard,
-    )
-
-
-def _sharing(
-    config: BrokerConfig, cluster: "Cluster", states: "ShareStateStore", config_of: "ShareConfigOf", clock: Clock
-) -> Sharing:
-    return Sharing(
-        cluster=cluster,
-        store=states,
-        config_of=config_of,
-        clock=clock,
-        max_partitions=config.eosin_share_max_partitions,
-        max_sessions=config.group_share_max_share_sessions,
     )
 
 

@@ -178,11 +178,11 @@ class Workers:
         self.config = config
         self.sharing = broker.services.sharing = Sharing(
             cluster=broker.cluster,
+            logs=broker.services.partitions,
             store=store,
             config_of=lambda group_id: self.config,
             clock=broker.clock,
-            max_partitions=broker.config.eosin_share_max_partitions,
-            max_sessions=broker.config.group_share_max_share_sessions,
+            config=broker.config,
         )
         broker.cluster.subscribe(self.sharing)
 

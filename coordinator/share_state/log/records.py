@@ -24,7 +24,7 @@ _KEPT: Final = {
     0: DeliveryState.AVAILABLE,
     1: DeliveryState.AVAILABLE,  # whoever had acquired it does not know of it any more
     2: DeliveryState.ACKNOWLEDGED,
-    3: DeliveryState.ARCHIVED,
+    3: DeliveryState.ARCHIVING,
     4: DeliveryState.ARCHIVED,
 }
 
