@@ -242,7 +242,7 @@ class DeadLetters:
         if _is_quick(data) and config.compression_type == "producer":
             return make(None, None)
         async with self._threads.turn(source.group_id) as rest:
-            return await asyncio.to_thread(make, Budget(UNBOUNDED, rest.rest), rest.rest)
+            return await log.context.disk.compute(make, Budget(UNBOUNDED, rest.rest), rest.rest)
 
 
 def _is_quick(data: "bytes | memoryview | None") -> bool:
