@@ -38,7 +38,7 @@ class Waiters:
     def leave(self, wake: Wake) -> None:
         """It waits no more. Harmless for one that does not wait."""
         self._seen.pop(wake, None)
-        if self._woken is wake:
+        if self._woken == wake:  # a bound method is made anew each time
             self._woken = None
 
     def next(self) -> bool:
