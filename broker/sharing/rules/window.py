@@ -387,8 +387,10 @@ class _Acquiring:
         self._has_archived = False
 
     def acquire(self, fetched: Sequence[ReadBatch], offset: int) -> Acquisition:
-        at = offset
-        for first, end, is_delivered, _ in fetched:
+        at, index = offset, 0
+        while index < len(fetched):
+            first, end, is_delivered, _ = fetched[index]
+            index += 1
             if end <= at:
                 continue
             if self._is_over or self._left <= 0:
@@ -398,8 +400,35 @@ class _Acquiring:
                 at = first
             (self._acquire_batch if is_delivered else self._archive)(at, end)
             at = end
+            if self._ranges and self._ranges[-1][1] + 1 == at == self._runs.end and self._ranges[-1][2] == 1:
+                index = self._acquire_following(fetched, index)
+                at = self._runs.end
         self._runs.merge(offset, at)
         return Acquisition([AcquiredRange(*each) for each in self._ranges], self._has_archived)
+
+    def _acquire_following(self, fetched: Sequence[ReadBatch], index: int) -> int:
+        """Take the stored batches from `index` on that are as new as the one that was taken last and lie right behind
+        it, as far as they fit in whole: of small batches there are thousands. Returns the index of the first other
+        one."""
+        ranges, limits, at = self._ranges, self._limits, self._runs.end
+        last, left, room = ranges[-1], self._left, self._room
+        if limits.is_exact:
+            room = min(room, left)
+        while index < len(fetched) and left > 0:
+            first, end, is_delivered, _ = fetched[index]
+            size = end - at
+            if first != at or size > room or not is_delivered:
+                break
+            if at - last[0] >= limits.batch_size:
+                last[1] = at - 1
+                last = [at, at, 1]
+                ranges.append(last)
+            at, left, room, index = end, left - size, room - size, index + 1
+        last[1] = at - 1
+        self._left = left
+        if at > self._runs.end:
+            self._runs.extend(at)
+        return index
 
     def _acquire_batch(self, first: int, end: int) -> None:
         """Take what is free of one stored batch, or its last part."""
