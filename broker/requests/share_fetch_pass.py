@@ -35,6 +35,8 @@ RECORD_LIMIT: Final = 1
 READS_PER_TURN: Final = 50
 LOOKS_PER_TURN: Final = 500
 """Each takes a few microseconds."""
+FIRST_LOOK: Final = 10
+"""As many looks as the first one, which may find a share partition that is to be loaded, counts for."""
 FULL_MESSAGE: Final = "This broker serves as many share partitions as eosin.share.max.partitions allows."
 WAITING_ERRORS: Final = frozenset(
     {
@@ -127,9 +129,11 @@ class ShareFetchPass:
 
     async def _check(self) -> int:
         """Find each partition, and count the bytes that could be read, up to as many as the client wants."""
-        wanted, available = max(1, self._request.min_bytes), 0
-        for looks, each in enumerate(self.partitions, 1):
-            if not looks % LOOKS_PER_TURN:
+        wanted, available, left = max(1, self._request.min_bytes), 0, LOOKS_PER_TURN
+        for each in self.partitions:
+            left -= 1 if each.partition is not None else FIRST_LOOK
+            if left <= 0:
+                left = LOOKS_PER_TURN
                 await next_turn()
             each.error = self._find(each)
             partition = each.partition
