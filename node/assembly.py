@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from eosin.broker.traffic_stats import TrafficStats
     from eosin.cluster.replication.led_partitions import LedPartitions
     from eosin.coordinator.groups.ports import GroupObserver
+    from eosin.coordinator.groups.rules.config import ShareConfigOf
     from eosin.coordinator.ports import CoordinatorLog
     from eosin.coordinator.share_states import ShareStateStore
     from eosin.coordinator.transactions.ports import MarkerTargets, TransactionObserver, TransactionVerifier
@@ -262,14 +263,7 @@ def assemble(part: ClusterPart, outside: Outside) -> Parts:
         groups=groups,
         metadata_responses=MetadataResponses(cluster, clock, limit_bytes=config.eosin_metadata_answers_max_bytes),
         share_states=share_states,
-        sharing=Sharing(
-            cluster=cluster,
-            logs=partitions,
-            store=states,
-            config_of=share_config_of,
-            clock=outside.session_clock,
-            config=config,
-        ),
+        sharing=_sharing(part, partitions, states, share_config_of, outside.session_clock),
         response_memory=ResponseMemory(config.eosin_fetch_response_memory_bytes),
         recorder=watchers.recorder,
         traffic=watchers.traffic,
@@ -297,6 +291,20 @@ def _partitions(part: ClusterPart, clock: Clock) -> Partitions:
         config=part.config,
         leader_epoch=held.leader_epoch,
         guard=held.guard,
+    )
+
+
+def _sharing(
+    part: ClusterPart, partitions: Partitions, states: "ShareStateStore", config_of: "ShareConfigOf", clock: Clock
+) -> Sharing:
+    return Sharing(
+        cluster=part.cluster,
+        log_of=partitions.get,
+        long_polls=partitions.long_polls,
+        store=states,
+        config_of=config_of,
+        clock=clock,
+        config=part.config,
     )
 
 

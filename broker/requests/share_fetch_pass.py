@@ -52,7 +52,7 @@ WAITING_ERRORS: Final = frozenset(
 class ShareFetchPartition:
     """One partition of a session, as the pass found it."""
 
-    __slots__ = ("acquired", "error", "index", "look_count", "message", "name", "partition", "records", "topic_id")
+    __slots__ = ("acquired", "known_changes", "error", "index", "message", "name", "partition", "records", "topic_id")
 
     def __init__(self, wanted: TopicIdPartition) -> None:
         self.topic_id, self.index = wanted
@@ -60,7 +60,7 @@ class ShareFetchPartition:
         """With the topic's name, where it was found."""
         self.partition: LedSharePartition | None = None
         """The share partition that was found last."""
-        self.look_count = NEVER_LOOKED
+        self.known_changes = NEVER_LOOKED
         """The changes of it that this pass has seen."""
         self.error = ErrorCode.NONE
         self.message: str | None = None
@@ -139,7 +139,7 @@ class ShareFetchPass:
             partition = each.partition
             if each.error or partition is None:
                 continue
-            each.look_count = partition.look_count
+            each.known_changes = partition.known_changes
             if available >= wanted:
                 continue
             offset = partition.offset_to_fetch()
@@ -184,7 +184,7 @@ class ShareFetchPass:
                 break
             offset = partition.begin_fetch()
             if offset is None:
-                each.look_count = partition.look_count
+                each.known_changes = partition.known_changes
                 continue
             try:
                 if offset < partition.log.visible_end(self._isolation):
@@ -256,7 +256,7 @@ class ShareFetchPass:
         def waits(wake: Callable[[], None]) -> None:
             wakes.append(wake)
             for each, partition in some:
-                partition.wait(wake, each.look_count, is_patient=is_patient)
+                partition.wait(wake, each.known_changes, is_patient=is_patient)
             if self._context.connection is not None:
                 self._context.connection.fetch_waits(partial(self._make_way, wake))
             self._pass_on()

@@ -6,7 +6,7 @@ from eosin.broker.sharing.rules.window import AcquiredRange
 
 
 class LetterCounts:
-    """What was written of the dead letters of one group."""
+    """The dead letters of one group."""
 
     __slots__ = ("failed", "records", "requests")
 

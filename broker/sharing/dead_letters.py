@@ -67,7 +67,7 @@ _LASTING: Final = frozenset(
 """Errors of a topic or its log that come again, whenever it is tried again."""
 
 
-class Source(NamedTuple):
+class LetterSource(NamedTuple):
     """A share partition as the source of dead letters."""
 
     group_id: str
@@ -113,7 +113,7 @@ class DeadLetters:
         topic = config.deadletterqueue_topic_name
         return topic != "" and self._cluster.features.level(SHARE_VERSION) >= DEAD_LETTERS_LEVEL
 
-    async def write(self, source: Source, dead: Sequence[DeadRecords]) -> Sequence[DeadRecords]:
+    async def write(self, source: LetterSource, dead: Sequence[DeadRecords]) -> Sequence[DeadRecords]:
         """Write the letters of the first of these records, which are in order of offset. Returns those that are done;
         none where it has to be tried again."""
         counted = self._counts.of_letters(source.group_id)
@@ -136,7 +136,7 @@ class DeadLetters:
             self._complaints[group_id] = complaint
             _LOG.warning("share group %.256r: dead letters cannot be written: %s", group_id, complaint)
 
-    async def _written(self, source: Source, dead: Sequence[DeadRecords]) -> Sequence[DeadRecords]:
+    async def _written(self, source: LetterSource, dead: Sequence[DeadRecords]) -> Sequence[DeadRecords]:
         config = source.config_of()
         topic = await self._topic(source, config.deadletterqueue_topic_name)
         to = TopicPartition(topic.name, source.name.partition % topic.partitions)
@@ -161,7 +161,7 @@ class DeadLetters:
 
     # The topic ------------------------------------------------------------------------------------------------------
 
-    async def _topic(self, source: Source, name: str) -> Topic:
+    async def _topic(self, source: LetterSource, name: str) -> Topic:
         """The topic that the letters go to. Raises Forbidden, Passing."""
         if not name:
             raise Forbidden("the group has no topic for them any more (errors.deadletterqueue.topic.name)")
@@ -190,7 +190,7 @@ class DeadLetters:
     # The records ----------------------------------------------------------------------------------------------------
 
     async def _read(
-        self, source: Source, dead: Sequence[DeadRecords], *, is_wanted: bool
+        self, source: LetterSource, dead: Sequence[DeadRecords], *, is_wanted: bool
     ) -> "tuple[Sequence[DeadRecords], bytes | memoryview | None]":
         """The records whose letters are written now, and the stored batches that hold them; None if nobody needs
         those, or the log has them no more. Raises Passing."""
@@ -219,7 +219,7 @@ class DeadLetters:
 
     async def _made(
         self,
-        source: Source,
+        source: LetterSource,
         dead: Sequence[DeadRecords],
         data: "bytes | memoryview | None",
         log: "PartitionLog",
@@ -262,7 +262,9 @@ class LetterQueue:
 
     __slots__ = ("_again", "_dead", "_done", "_is_ending", "_is_hasty", "_letters", "_sending", "_source")
 
-    def __init__(self, source: Source, letters: DeadLetters, done: Callable[[Sequence[DeadRecords]], None]) -> None:
+    def __init__(
+        self, source: LetterSource, letters: DeadLetters, done: Callable[[Sequence[DeadRecords]], None]
+    ) -> None:
         """`done` is told of records that are settled."""
         self._source = source
         self._letters = letters

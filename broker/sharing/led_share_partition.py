@@ -16,10 +16,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from eosin.broker.sharing.config import first_offset, isolation_of
-from eosin.broker.sharing.dead_letters import DeadLetters, LetterQueue, Source
+from eosin.broker.sharing.dead_letters import DeadLetters, LetterQueue, LetterSource
 from eosin.broker.sharing.rules.fetched import ReadBatch
 from eosin.broker.sharing.rules.state_errors import LOST, PASSING, client_error
-from eosin.broker.sharing.rules.waiters import NEVER_LOOKED, Waiters, Wake
+from eosin.broker.sharing.rules.waiters import NEVER_LOOKED, ShareWaiters, Wake
 from eosin.broker.sharing.rules.window import (
     Acknowledgement,
     AcquiredRange,
@@ -129,9 +129,9 @@ class LedSharePartition:
         self._transitions: list[tuple[Transition, asyncio.Future[ErrorCode]]] = []
         self._states: list[StateBatch] = []
         self._writing: asyncio.Task[None] | None = None
-        self._waiters = Waiters()
+        self._waiters = ShareWaiters()
         self._patient: dict[Wake, None] = {}
-        """Those who wait for more than one byte: each counts what comes for itself."""
+        """The ones that wait for more than one byte: each counts what comes for itself."""
 
     # Load -----------------------------------------------------------------------------------------------------------
 
@@ -276,18 +276,18 @@ class LedSharePartition:
     # Waits ----------------------------------------------------------------------------------------------------------
 
     @property
-    def look_count(self) -> int:
+    def known_changes(self) -> int:
         """The changes that whoever looks now has seen: none while somebody fetches, and may leave something."""
         return NEVER_LOOKED if self.is_fetching else self._waiters.change_count
 
-    def wait(self, wake: Wake, look_count: int, *, is_patient: bool = False) -> None:
-        """Have `wake` called when it is this fetch's turn to look again, which it has done at `look_count`; when it has
-        looked, it calls `pass_on`. One that `is_patient` waits for more than what is there, and is
-        called at each change of what may be acquired. Until `stop_waiting`."""
+    def wait(self, wake: Wake, known_changes: int, *, is_patient: bool = False) -> None:
+        """Have `wake` called when it is this fetch's turn to look again, which it has done after `known_changes`; when
+        it has looked, it calls `pass_on`. One that `is_patient` waits for more than what is there, and is called at
+        each change of what may be acquired. Until `stop_waiting`."""
         if is_patient:
             self._patient[wake] = None
         else:
-            self._waiters.wait(wake, look_count)
+            self._waiters.wait(wake, known_changes)
 
     def stop_waiting(self, wake: Wake) -> None:
         """Harmless for one that does not wait."""
@@ -558,7 +558,7 @@ class LedSharePartition:
             return
         dead, window.dead = window.dead, []
         if self._queue is None:
-            source = Source(self.key.group_id, self.name, self.log, self._config_of)
+            source = LetterSource(self.key.group_id, self.name, self.log, self._config_of)
             self._queue = LetterQueue(source, self._letters, self._letters_written)
         self._queue.add(dead)
 

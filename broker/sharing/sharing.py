@@ -12,12 +12,16 @@ from eosin.protocol.names import TopicPartition
 from eosin.runtime.clock import Clock
 
 if TYPE_CHECKING:
-    from eosin.broker.partitions import Partitions
+    from collections.abc import Callable
+
+    from eosin.broker.fetching.long_poll import LongPolls
     from eosin.broker.sharing.share_partitions import SharePartitions
     from eosin.broker.sharing.share_sessions import ShareSessions
     from eosin.coordinator.share_states import ShareStateStore
     from eosin.model.cluster import Cluster
+    from eosin.protocol.errors import ErrorCode
     from eosin.settings.broker import BrokerConfig
+    from eosin.storage.log.partition_log import PartitionLog
 
 
 class Sharing(ClusterListener):
@@ -27,7 +31,8 @@ class Sharing(ClusterListener):
         self,
         *,
         cluster: "Cluster",
-        logs: "Partitions",
+        log_of: "Callable[[TopicPartition], PartitionLog | ErrorCode]",
+        long_polls: "LongPolls",
         store: "ShareStateStore",
         config_of: ShareConfigOf,
         clock: Clock,
@@ -37,7 +42,8 @@ class Sharing(ClusterListener):
         self.is_stopping = False
         """True if fetches wait no more."""
         self._cluster = cluster
-        self._logs = logs
+        self._log_of = log_of
+        self._long_polls = long_polls
         self._store = store
         self._clock = clock
         self._config = config
@@ -65,7 +71,7 @@ class Sharing(ClusterListener):
             config, counts = self._config, ShareCounts()
             letters = DeadLetters(
                 cluster=self._cluster,
-                log_of=self._logs.get,
+                log_of=self._log_of,
                 clock=self._clock,
                 prefix=config.errors_deadletterqueue_topic_name_prefix,
                 creates_topics=config.errors_deadletterqueue_auto_create_topics_enable,
@@ -77,7 +83,7 @@ class Sharing(ClusterListener):
                 clock=self._clock,
                 counts=counts,
                 letters=letters,
-                long_polls=self._logs.long_polls,
+                long_polls=self._long_polls,
                 max_partitions=config.eosin_share_max_partitions,
             )
         return self._partitions

@@ -178,7 +178,8 @@ class Workers:
         self.config = config
         self.sharing = broker.services.sharing = Sharing(
             cluster=broker.cluster,
-            logs=broker.services.partitions,
+            log_of=broker.services.partitions.get,
+            long_polls=broker.services.partitions.long_polls,
             store=store,
             config_of=lambda group_id: self.config,
             clock=broker.clock,

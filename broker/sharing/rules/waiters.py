@@ -1,4 +1,4 @@
-"""`Waiters`: the fetches that wait for one share partition, and which of them is woken (share-partitions.md 1.8).
+"""`ShareWaiters`: the fetches that wait for one share partition, and which of them is woken (share-partitions.md 1.8).
 
 One record is for one member, so one fetch is woken at a time: the one that has waited longest. It looks, takes what it
 may, and then the next one is woken if there is something left: as many as there are records for, and in the order of
@@ -16,7 +16,7 @@ Wake = Callable[[], None]
 NEVER_LOOKED: Final = -1
 
 
-class Waiters:
+class ShareWaiters:
     """The fetches that wait for one share partition."""
 
     __slots__ = ("_seen", "_woken", "change_count")

@@ -6,7 +6,7 @@ from collections import deque
 
 import pytest
 
-from eosin.broker.sharing.rules.waiters import NEVER_LOOKED, Waiters
+from eosin.broker.sharing.rules.waiters import NEVER_LOOKED, ShareWaiters
 
 
 class Fetch:
@@ -28,7 +28,7 @@ class Partition:
 
     def __init__(self, seed: int) -> None:
         self.chosen = random.Random(seed)
-        self.waiters = Waiters()
+        self.waiters = ShareWaiters()
         self.available = 0
         self.wakes = 0
         self.changes = 0
