@@ -52,7 +52,7 @@ WAITING_ERRORS: Final = frozenset(
 class ShareFetchPartition:
     """One partition of a session, as the pass found it."""
 
-    __slots__ = ("acquired", "known_changes", "error", "index", "message", "name", "partition", "records", "topic_id")
+    __slots__ = ("acquired", "error", "index", "known_changes", "message", "name", "partition", "records", "topic_id")
 
     def __init__(self, wanted: TopicIdPartition) -> None:
         self.topic_id, self.index = wanted
