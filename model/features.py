@@ -16,7 +16,8 @@ TRANSACTION_VERSION: Final = "transaction.version"
 GROUP_VERSION: Final = "group.version"
 """At 1, consumer groups are served (KIP-848)."""
 SHARE_VERSION: Final = "share.version"
-"""At 1, share groups are served (KIP-932)."""
+"""At 1, share groups are served (KIP-932); at `DEAD_LETTERS_LEVEL` they have dead letters (KIP-1191)."""
+DEAD_LETTERS_LEVEL: Final = 2
 STREAMS_VERSION: Final = "streams.version"
 """At 1, streams groups are served (KIP-1071)."""
 HIGHEST_SHARE_VERSION: Final = 1
@@ -44,7 +45,7 @@ records Eosin does not know refuses it."""
 
 SUPPORTED_ALONE: Final[Mapping[str, LevelRange]] = {
     GROUP_VERSION: (0, 1),
-    SHARE_VERSION: (0, 1),
+    SHARE_VERSION: (0, DEAD_LETTERS_LEVEL),
     STREAMS_VERSION: (0, 1),
     TRANSACTION_VERSION: SUPPORTED_JOINED[TRANSACTION_VERSION],
 }

@@ -271,7 +271,7 @@ def assemble(part: ClusterPart, outside: Outside) -> Parts:
         groups=groups,
         metadata_responses=MetadataResponses(cluster, clock, limit_bytes=config.eosin_metadata_answers_max_bytes),
         share_states=share_states,
-        sharing=_sharing(config, cluster, states, share_config_of, outside.session_clock),
+        sharing=_sharing(part, partitions, states, share_config_of, outside.session_clock),
         response_memory=ResponseMemory(config.eosin_fetch_response_memory_bytes),
         recorder=watchers.recorder,
         traffic=watchers.traffic,
@@ -316,15 +316,16 @@ def _partitions(part: ClusterPart, clock: Clock) -> Partitions:
 
 
 def _sharing(
-    config: BrokerConfig, cluster: "Cluster", states: "ShareStateStore", config_of: "ShareConfigOf", clock: Clock
+    part: ClusterPart, partitions: Partitions, states: "ShareStateStore", config_of: "ShareConfigOf", clock: Clock
 ) -> Sharing:
     return Sharing(
-        cluster=cluster,
+        cluster=part.cluster,
+        log_of=partitions.get,
+        long_polls=partitions.long_polls,
         store=states,
         config_of=config_of,
         clock=clock,
-        max_partitions=config.eosin_share_max_partitions,
-        max_sessions=config.group_share_max_share_sessions,
+        config=part.config,
     )
 
 

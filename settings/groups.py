@@ -1,8 +1,8 @@
 """The settings of single groups (config resource GROUP): their names, types and ranges (consumer-groups.md 13).
 
 Always true: a value that was accepted lies within the range that the broker's own settings allow for it; one whose
-range was narrowed since counts as the nearest end of it. Settings of dead letters, and of streams groups that which
-chooses an assignor, are kept and have no effect.
+range was narrowed since counts as the nearest end of it. A setting that chooses an assignor of streams groups is kept
+and has no effect.
 """
 
 from collections.abc import Mapping
@@ -31,6 +31,8 @@ STREAMS_HEARTBEAT_INTERVAL: Final = "streams.heartbeat.interval.ms"
 INITIAL_REBALANCE_DELAY: Final = "streams.initial.rebalance.delay.ms"
 RACK_AWARE_TAGS: Final = "streams.rack.aware.assignment.tags"
 AUTO_OFFSET_RESET: Final = "share.auto.offset.reset"
+INTERNAL_PREFIX: Final = "__"
+"""Dead letters go to no topic whose name begins so."""
 _RESETS: Final = (LATEST, "earliest")
 _BY_DURATION: Final = "by_duration:P"
 _NONE: Final = ""
@@ -82,7 +84,14 @@ RANGES: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
 """The settings of groups whose range is that of two settings of the broker."""
 _OF_CONSUMER: Final = tuple(name for name in RANGES if name.startswith("consumer."))
 _OF_SHARE: Final = tuple(name for name in RANGES if name.startswith("share."))
-_OF_SHARE_ALONE: Final = (AUTO_OFFSET_RESET, "share.isolation.level", "share.renew.acknowledge.enable")
+DEAD_LETTER_TOPIC: Final = "errors.deadletterqueue.topic.name"
+_OF_SHARE_ALONE: Final = (
+    AUTO_OFFSET_RESET,
+    "share.isolation.level",
+    "share.renew.acknowledge.enable",
+    DEAD_LETTER_TOPIC,
+    "errors.deadletterqueue.copy.record.enable",
+)
 """Settings of share groups that the broker has none for."""
 _OF_STREAMS: Final = (
     *(name for name in RANGES if name.startswith("streams.")),
@@ -118,7 +127,7 @@ def _kept(
         name=name,
         kind=kind,
         default=default,
-        doc="A setting of assignors of streams groups or of dead letters, which has no effect here.",
+        doc="A setting of assignors of streams groups, which has no effect here.",
         at_least=at_least,
         at_most=at_most,
         choices=choices,
@@ -154,8 +163,18 @@ _ALL: Final = (
         default=True,
         doc="Whether members may renew the locks of their records (KIP-1222).",
     ),
-    _kept("errors.deadletterqueue.topic.name", SettingKind.STRING, ""),
-    _kept("errors.deadletterqueue.copy.record.enable", SettingKind.BOOLEAN, False),
+    Setting(
+        name=DEAD_LETTER_TOPIC,
+        kind=SettingKind.STRING,
+        default="",
+        doc="The topic of the share group's dead letters (KIP-1191); empty: it has none.",
+    ),
+    Setting(
+        name="errors.deadletterqueue.copy.record.enable",
+        kind=SettingKind.BOOLEAN,
+        default=False,
+        doc="Whether dead letters have the record itself, or only say which it was.",
+    ),
     _ranged(STREAMS_SESSION_TIMEOUT, 45_000, "A member that sends nothing for so long is out."),
     _ranged(STREAMS_HEARTBEAT_INTERVAL, 5000, "How often members send a heartbeat."),
     _ranged("streams.assignment.interval.ms", 1000, "The group gets another target after so long at the earliest."),
@@ -210,6 +229,8 @@ def check_group_config(name: str, text: str, config: BrokerConfig) -> None:
         raise SettingError(f"{name} must be {', '.join(_RESETS)} or by_duration: with a duration, not {text!r}")
     if name == RACK_AWARE_TAGS and len(set(value)) < len(value):
         raise SettingError(f"{name} must not name a tag twice: {text!r}")
+    if name == DEAD_LETTER_TOPIC and value.startswith(INTERNAL_PREFIX):
+        raise SettingError(f"{name} must not start with {INTERNAL_PREFIX}")
 
 
 def check_together(

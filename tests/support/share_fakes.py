@@ -178,11 +178,12 @@ class Workers:
         self.config = config
         self.sharing = broker.services.sharing = Sharing(
             cluster=broker.cluster,
+            log_of=broker.services.partitions.get,
+            long_polls=broker.services.partitions.long_polls,
             store=store,
             config_of=lambda group_id: self.config,
             clock=broker.clock,
-            max_partitions=broker.config.eosin_share_max_partitions,
-            max_sessions=broker.config.group_share_max_share_sessions,
+            config=broker.config,
         )
         broker.cluster.subscribe(self.sharing)
 

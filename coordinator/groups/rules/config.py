@@ -66,8 +66,8 @@ ConsumerConfigOf = Callable[[str], ConsumerGroupConfig]
 
 @dataclass(frozen=True, slots=True)
 class ShareGroupConfig:
-    """Settings of one share group (KIP-932), by Kafka's names without `group.share.` or `share.`: those of the broker,
-    or the group's own in their place (share-groups.md 10)."""
+    """Settings of one share group (KIP-932), by Kafka's names without `group.share.`, `share.` or `errors.`: those of
+    the broker, or the group's own in their place (share-groups.md 10)."""
 
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 5_000
@@ -91,6 +91,10 @@ class ShareGroupConfig:
     """read_uncommitted or read_committed, whatever the members say."""
     renew_acknowledge_enable: bool = True
     """Members may renew the locks of their records (KIP-1222)."""
+    deadletterqueue_topic_name: str = ""
+    """The topic that dead letters go to (KIP-1191); empty for none."""
+    deadletterqueue_copy_record_enable: bool = False
+    """Dead letters have key, value and headers of their records; else they only say which records those were."""
 
 
 ShareConfigOf = Callable[[str], ShareGroupConfig]

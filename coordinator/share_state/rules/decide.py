@@ -172,11 +172,6 @@ def _is_valid(batch: StateBatch) -> bool:
 
 
 def _kept(batch: StateBatch) -> StateBatch:
-    """A batch as it is kept: nobody who takes over knows of locks, and what is being archived is archived."""
-    match batch.state:
-        case DeliveryState.ACQUIRED:
-            return batch._replace(state=DeliveryState.AVAILABLE)
-        case DeliveryState.ARCHIVING:
-            return batch._replace(state=DeliveryState.ARCHIVED)
-        case _:
-            return batch
+    """A batch as it is kept: nobody who takes over knows of locks. What is archiving stays so: whoever takes over
+    writes its dead letters (KIP-1191)."""
+    return batch._replace(state=DeliveryState.AVAILABLE) if batch.state is DeliveryState.ACQUIRED else batch
