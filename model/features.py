@@ -20,8 +20,8 @@ SHARE_VERSION: Final = "share.version"
 DEAD_LETTERS_LEVEL: Final = 2
 STREAMS_VERSION: Final = "streams.version"
 """At 1, streams groups are served (KIP-1071)."""
-HIGHEST_SHARE_VERSION: Final = 1
-"""Of a broker of several. 2 adds dead letters (KIP-1191): a level is claimed once all of it is there."""
+HIGHEST_SHARE_VERSION: Final = DEAD_LETTERS_LEVEL
+"""Of a broker of several: a level is claimed once all of it is there."""
 EOSIN_VERSION: Final = "eosin.version"
 """Tells brokers of Eosin from others; its range holds 0, the level of a feature that nobody has finalized, and goes up
 to `SERVES_READERS` since followers answer consumers (cluster.md 4.20)."""

@@ -326,6 +326,7 @@ def _sharing(
         config_of=config_of,
         clock=clock,
         config=part.config,
+        append_elsewhere=part.replication.append_elsewhere,
     )
 
 

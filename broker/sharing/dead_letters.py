@@ -9,7 +9,7 @@ written when this process dies is written once more by whoever leads the share p
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from eosin.broker.sharing.rules.letters import (
@@ -36,6 +36,7 @@ from eosin.storage.results.log_results import ReadResult, Refused
 
 if TYPE_CHECKING:
     from eosin.broker.sharing.counts import ShareCounts
+    from eosin.storage.log.config import LogConfig
     from eosin.storage.log.partition_log import PartitionLog
 
 _LOG: Final = logging.getLogger(__name__)
@@ -67,6 +68,10 @@ _LASTING: Final = frozenset(
 """Errors of a topic or its log that come again, whenever it is tried again."""
 
 
+AppendElsewhere = Callable[[TopicPartition, bytes], Awaitable[ErrorCode]]
+"""Writes a batch to a partition that another broker leads: NONE when all its replicas in sync have it."""
+
+
 class LetterSource(NamedTuple):
     """A share partition as the source of dead letters."""
 
@@ -96,8 +101,11 @@ class DeadLetters:
         prefix: str,
         creates_topics: bool,
         counts: "ShareCounts",
+        append_elsewhere: AppendElsewhere | None = None,
     ) -> None:
-        """`log_of` gives the log of a partition that this broker leads; topics have the `prefix`."""
+        """`log_of` gives the log of a partition that this broker leads, and `append_elsewhere` writes to those that
+        others lead; topics have the `prefix`."""
+        self._append_elsewhere = append_elsewhere
         self.clock = clock
         self._cluster = cluster
         self._log_of = log_of
@@ -141,23 +149,34 @@ class DeadLetters:
         topic = await self._topic(source, config.deadletterqueue_topic_name)
         to = TopicPartition(topic.name, source.name.partition % topic.partitions)
         log = self._log_of(to)
-        if isinstance(log, ErrorCode):
+        if isinstance(log, ErrorCode) and self._append_elsewhere is None:
             raise Passing(f"{to} answers {log.name}")
+        log_config = self._cluster.log_config(topic.name)
         copies = config.deadletterqueue_copy_record_enable
         done, data = await self._read(source, dead, is_wanted=copies or source.log.config.is_compacted)
-        made = await self._made(source, done, data, log, copies=copies)
+        made = await self._made(source, done, data, log_config, copies=copies)
         end = None
         for batch, valid in made:
             if isinstance(valid, Refused):
                 raise _failure(to, valid)
+            if isinstance(log, ErrorCode):
+                await self._send_elsewhere(to, bytes(valid.data))
+                self._counts.of_letters(source.group_id).records += batch.size
+                continue
             outcome = log.append(valid.data, now_ms=self.clock.now_ms(), header=valid.header)
             if isinstance(outcome, Refused):
                 raise _failure(to, outcome)
             end = outcome.last_offset + 1
             self._counts.of_letters(source.group_id).records += batch.size
-        if end is not None and (error := await log.durable(end)):
+        if end is not None and not isinstance(log, ErrorCode) and (error := await log.durable(end)):
             raise Passing(f"{to} answers {error.name}")
         return done
+
+    async def _send_elsewhere(self, to: TopicPartition, batch: bytes) -> None:
+        """Write to a partition that another broker leads. Raises Forbidden, Passing."""
+        assert self._append_elsewhere is not None, "others lead it"
+        if error := await self._append_elsewhere(to, batch):
+            raise _failure(to, Refused(error))
 
     # The topic ------------------------------------------------------------------------------------------------------
 
@@ -222,14 +241,13 @@ class DeadLetters:
         source: LetterSource,
         dead: Sequence[DeadRecords],
         data: "bytes | memoryview | None",
-        log: "PartitionLog",
+        config: "LogConfig",
         *,
         copies: bool,
     ) -> "list[tuple[LetterBatch, ValidBatch | Refused]]":
         """The letters as batches for their log."""
         now_ms, log_start = self.clock.now_ms(), source.log.log_start_offset
         origin = Origin(source.group_id, source.name.topic, source.name.partition)
-        config = log.config
 
         def make(
             budget: Budget | None, rest: "Callable[[], None] | None"
@@ -242,7 +260,7 @@ class DeadLetters:
         if _is_quick(data) and config.compression_type == "producer":
             return make(None, None)
         async with self._threads.turn(source.group_id) as rest:
-            return await log.context.disk.compute(make, Budget(UNBOUNDED, rest.rest), rest.rest)
+            return await source.log.context.disk.compute(make, Budget(UNBOUNDED, rest.rest), rest.rest)
 
 
 def _is_quick(data: "bytes | memoryview | None") -> bool:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from eosin.broker.fetching.long_poll import LongPolls
+    from eosin.broker.sharing.dead_letters import AppendElsewhere
     from eosin.broker.sharing.share_partitions import SharePartitions
     from eosin.broker.sharing.share_sessions import ShareSessions
     from eosin.coordinator.share_states import ShareStateStore
@@ -37,7 +38,10 @@ class Sharing(ClusterListener):
         config_of: ShareConfigOf,
         clock: Clock,
         config: "BrokerConfig",
+        append_elsewhere: "AppendElsewhere | None" = None,
     ) -> None:
+        """`append_elsewhere` writes dead letters to partitions that other brokers lead; None where there are none."""
+        self._append_elsewhere = append_elsewhere
         self.config_of = config_of
         self.is_stopping = False
         """True if fetches wait no more."""
@@ -76,6 +80,7 @@ class Sharing(ClusterListener):
                 prefix=config.errors_deadletterqueue_topic_name_prefix,
                 creates_topics=config.errors_deadletterqueue_auto_create_topics_enable,
                 counts=counts,
+                append_elsewhere=self._append_elsewhere,
             )
             self._partitions = SharePartitions(
                 store=self._store,
