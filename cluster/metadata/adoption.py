@@ -12,13 +12,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from eosin.cluster.metadata.adopted_logs import CannotAdopt, batches_of, consumer_groups_of
+from eosin.cluster.metadata.adopted_logs import CannotAdopt, GroupsFound, batches_of, groups_of
 from eosin.cluster.metadata.image import ALL_BROKERS, MetadataImage
 from eosin.cluster.quorum import bootstrap
 from eosin.cluster.quorum.rules.errors import QuorumUnreadable
 from eosin.model.cluster import METADATA_PARTITION
 from eosin.model.credentials import SECRET_SETTING, Credentials, secret_text
-from eosin.model.features import GROUP_VERSION, SUPPORTED_JOINED
+from eosin.model.features import GROUP_VERSION, SHARE_VERSION, STREAMS_VERSION, SUPPORTED_JOINED
 from eosin.model.quota_table import QuotaTable
 from eosin.protocol.names import TopicPartition, Uuid, is_usable_uuid, uuid_from_text, uuid_text
 from eosin.protocol.records.batch import CorruptRecords, iter_records
@@ -60,6 +60,13 @@ _OURS: Final = (
     ClientQuotaRecord,
 )
 """Records that an earlier run may have put into the checkpoint, and Apache Kafka's tool never does."""
+_CLASSIC_INSTEAD: Final = " or go on with group.protocol=classic"
+GROUPS_OF: Final[Mapping[str, tuple[str, str]]] = {
+    GROUP_VERSION: ("consumer", _CLASSIC_INSTEAD),
+    SHARE_VERSION: ("share", ""),
+    STREAMS_VERSION: ("streams", _CLASSIC_INSTEAD),
+}
+"""By feature, its kind of groups, and what their members can do where it is not served."""
 _ALONE_ONLY: Final = "delete.retention.ms"
 """A broker that runs alone keeps little of what compaction of internal topics drops; a replica that was away may need
 more (cluster.md 4.1)."""
@@ -71,10 +78,11 @@ class Adopted:
 
     topics: int
     partitions: int
-    consumer_groups: int
-    """Number of those of KIP-848. They have no members if the quorum begins at level 0 of `group.version`."""
-    ends_consumer_protocol: bool
-    """True if the directory has served `group.protocol=consumer`, which the quorum does not until its level rises."""
+    groups: Mapping[str, int]
+    """Number of groups of the new protocols, by the feature that serves them. They have no members if the quorum begins
+    at level 0 of it."""
+    unserved: frozenset[str]
+    """The features that the directory has served, and the quorum does not until their levels rise."""
 
 
 def adopt(
@@ -87,8 +95,8 @@ def adopt(
         directory = _own(disk, path, node_id=node_id, cluster_id=cluster_id)
         kept = _bootstrap_of(disk, controller, node_id=node_id, cluster_id=cluster_id)
         image = _image(disk, path)
-        group_level = _level_of(GROUP_VERSION, kept)
-        groups = _groups_that_go_on(disk, directory, image, controller=controller, level=group_level)
+        levels = {feature: _level_of(feature, kept) for feature in GROUPS_OF}
+        groups = _groups_that_go_on(disk, directory, image, controller=controller, levels=levels)
         directory_id = directory.properties.directory_id or uuid_text(chance.uuid())
         records = topic_records(
             image,
@@ -101,8 +109,10 @@ def adopt(
         return Adopted(
             len(image.topics),
             image.partition_count,
-            consumer_groups=groups,
-            ends_consumer_protocol=not group_level and bool(groups or image.levels.get(GROUP_VERSION)),
+            groups=groups,
+            unserved=frozenset(
+                each for each, level in levels.items() if not level and (groups[each] or image.levels.get(each))
+            ),
         )
     finally:
         held.release()
@@ -228,19 +238,28 @@ def _apply(image: MetadataImage, batch: bytes) -> None:
         raise CannotAdopt(f"{METADATA_PARTITION} cannot be read: {error}") from error
 
 
-def _groups_that_go_on(disk: Disk, directory: Directory, image: MetadataImage, *, controller: str, level: int) -> int:
-    """The number of consumer groups. Their records are in the logs, so that members go on where they were; at `level` 0
-    of the quorum nobody serves them. Raises CannotAdopt where a group would be torn apart by that."""
-    if unknown := next((name for name, level in image.levels.items() if level and name != GROUP_VERSION), None):
+def _groups_that_go_on(
+    disk: Disk, directory: Directory, image: MetadataImage, *, controller: str, levels: Mapping[str, int]
+) -> dict[str, int]:
+    """The numbers of groups of the new protocols by their features. Their records are in the logs, so that members go
+    on where they were; while one of `levels`, the quorum's, is 0 nobody serves its groups. Raises CannotAdopt where a
+    group would be torn apart by that."""
+    if unknown := next((name for name, level in image.levels.items() if level and name not in levels), None):
         raise CannotAdopt(f"it is at level {image.levels[unknown]} of {unknown}, which no quorum can be told of")
-    found = consumer_groups_of(disk, directory)
-    if found.with_members and not level:
-        raise CannotAdopt(
-            f"consumer groups have members, as {', '.join(found.with_members)}, and the controller in {controller}"
-            f" begins with {GROUP_VERSION} 0: format it with --feature {GROUP_VERSION}=1, or start its broker once"
-            " more, let them leave or go on with group.protocol=classic, and stop it"
-        )
-    return found.number
+    all_found = groups_of(disk, directory)
+    for feature, found in all_found.items():
+        if found.with_members and not levels[feature]:
+            raise _torn_apart(feature, found, controller)
+    return {feature: found.number for feature, found in all_found.items()}
+
+
+def _torn_apart(feature: str, found: GroupsFound, controller: str) -> CannotAdopt:
+    kind, or_else = GROUPS_OF[feature]
+    anew = f"format it with --feature {feature}=1, or " if SUPPORTED_JOINED[feature][1] else ""
+    return CannotAdopt(
+        f"{kind} groups have members, as {', '.join(found.with_members)}, and the controller in {controller} begins"
+        f" with {feature} 0: {anew}start its broker once more, let them leave{or_else}, and stop it"
+    )
 
 
 def _level_of(feature: str, records: list[Message]) -> int:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from broker_process import BrokerProcess
-from client_features import raise_feature
 from real_clients import confluent, streams
 from real_clients.tools import KafkaScripts
 from scenario import Scenario
@@ -39,7 +38,6 @@ KILLED_AFTER = 90
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with BrokerProcess(tmp_path_factory.mktemp("broker"), settings=SETTINGS) as made:
-        raise_feature(made.address, "streams.version", 1)
         yield made.address
 
 

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 
 import pytest
 from broker_process import BrokerProcess
-from client_features import raise_feature
 from confluent_kafka import AcknowledgeType, Producer, ShareConsumer
 from real_clients import share
 from real_clients.share import Delivered, ShareMember
@@ -28,7 +27,6 @@ EXPLICIT = {"share_acknowledgement_mode": "explicit"}
 @pytest.fixture
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     with BrokerProcess(tmp_path_factory.mktemp("broker"), settings=SETTINGS) as made:
-        raise_feature(made.address, "share.version", 1)
         yield made
 
 

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from guarded_broker import ADMIN, GuardedBroker, guarded_broker
 
-from eosin.model.features import SHARE_VERSION
 from eosin.model.resources import Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -19,7 +18,6 @@ from eosin.protocol.schemas.delete_share_group_offsets import (
 from eosin.protocol.schemas.find_coordinator import FindCoordinatorRequest
 from eosin.protocol.schemas.share_group_describe import ShareGroupDescribeRequest
 from eosin.protocol.schemas.share_group_heartbeat import ShareGroupHeartbeatRequest
-from eosin.protocol.schemas.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
 ALICE = "User:alice"
 GROUP = ResourceType.GROUP
@@ -33,8 +31,6 @@ NONE, NO_GROUP, NO_TOPIC = (
 @pytest.fixture
 async def broker() -> AsyncIterator[GuardedBroker]:
     async with guarded_broker() as running:
-        update = UpdateFeaturesRequest(feature_updates=(FeatureUpdateKey(SHARE_VERSION, 1, upgrade_type=1),))
-        assert (await running.ask(ADMIN, ApiKey.UPDATE_FEATURES, update, version=1)).error_code == NONE
         await running.create_topics("mine", "yours")
         yield running
 

@@ -7,10 +7,14 @@ from pathlib import Path
 import pytest
 from consumer_group import RuledGroup
 from quorum_log import snapshot_of
+from share_group import RuledShareGroup
 
 from eosin.cli.__main__ import main
 from eosin.cluster.metadata.embedded_cluster import EmbeddedCluster
 from eosin.cluster.quorum import bootstrap
+from eosin.coordinator.groups.streams.log.records import encoded as encoded_streams_group
+from eosin.coordinator.groups.streams.rules.group import StreamsMember
+from eosin.coordinator.groups.streams.rules.records import StreamsKind, StreamsRecord
 from eosin.model.acls import Acl
 from eosin.model.cluster import ConfigChange
 from eosin.model.credentials import CredentialChange, StoredCredential
@@ -265,6 +269,26 @@ async def test_a_directory_at_level_1_of_group_version_is_adopted_with_a_word_wh
     assert capsys.readouterr().out.endswith("until eosin features upgrade group.version\n")
 
 
+async def test_share_groups_without_members_go_on_and_the_command_says_what_they_wait_for(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await place.run_alone()
+    place.append("__consumer_offsets-0", *_records_of(_share_group(leaves=True)))
+    assert place.adopt() == 0
+    said = capsys.readouterr().out
+    assert "\nshare groups that go on: 1\n" in said
+    assert said.endswith("the cluster begins with share.version 0: its share groups wait until it is raised\n")
+    assert "streams" not in said
+
+
+def _share_group(*, leaves: bool) -> RuledShareGroup:
+    group = RuledShareGroup(orders=1)
+    group.join("m")
+    if leaves:
+        group.heartbeat("m", -1)
+    return group
+
+
 def _group(*, leaves: bool) -> RuledGroup:
     group = RuledGroup(orders=1)
     group.join("m")
@@ -273,7 +297,7 @@ def _group(*, leaves: bool) -> RuledGroup:
     return group
 
 
-def _records_of(group: RuledGroup) -> list[NewRecord]:
+def _records_of(group: RuledGroup | RuledShareGroup) -> list[NewRecord]:
     return [NewRecord(each.key, each.value) for each in group.log.values()]
 
 
@@ -296,8 +320,17 @@ def _torn_offsets(place: Place) -> None:
     file.write_bytes(file.read_bytes()[:-1])
 
 
+def _share_members(place: Place) -> None:
+    place.append("__consumer_offsets-0", *_records_of(_share_group(leaves=False)))
+
+
+def _streams_members(place: Place) -> None:
+    member = StreamsRecord(StreamsKind.MEMBER, "m", StreamsMember("m", process_id="p"))
+    place.append("__consumer_offsets-0", *encoded_streams_group("counters", [member]))
+
+
 def _unknown_level(place: Place) -> None:
-    place.append("__eosin_metadata-0", _start(alone.FeatureLevel("share.version", 1)))
+    place.append("__eosin_metadata-0", _start(alone.FeatureLevel("some.version", 1)))
 
 
 def _share_version(place: Place) -> None:
@@ -376,7 +409,9 @@ def _damaged(place: Place) -> None:
         (_emptied, "__eosin_metadata-0 has no record of a start"),
         (_members, "begins with group.version 0: format it with --feature group.version=1, or start its broker once"),
         (_torn_offsets, "__consumer_offsets-0 is damaged: "),
-        (_unknown_level, "it is at level 1 of share.version, which no quorum can be told of"),
+        (_share_members, "begins with share.version 0: start its broker once more, let them leave, and stop it"),
+        (_streams_members, "streams groups have members, as counters, and the controller in "),
+        (_unknown_level, "it is at level 1 of some.version, which no quorum can be told of"),
         (_share_version, "begins with share.version 1, and brokers of Eosin join at 0 to 0: format it anew as docs/"),
     ],
 )
