@@ -160,10 +160,10 @@ def test_lag_counts_no_control_records_and_nothing_that_is_undecided(watched: Wa
     committer.commit(offsets=[Position("lagging", 0, 1)], asynchronous=False)  # behind the first of three records
     committer.close()
     page = watched.open("groups")
-    row = page.get_by_label("Consumer groups").locator("tr", has_text="readers")
+    row = page.get_by_label("All groups").locator("tr", has_text="readers")
     # Offsets 1 to 8: three markers and the abort's, two records, an aborted one; the record at 8 is undecided.
     at = re.compile(r"\d\d:\d\d:\d\d")
-    expect(row.locator("td")).to_have_text(["readers", "Empty", "0", "1", "2", "4", "1", at, "0"])
+    expect(row.locator("td")).to_have_text(["readers", "classic", "Empty", "0", "1", "2", "", "4", "1", at, "0"])
     row.get_by_role("link").click()
     expect(page.locator("#sentence")).to_contain_text("1 undecided behind the open transaction of shop-3")
     shop.abort_transaction(HANG_S)
@@ -201,7 +201,7 @@ def test_a_consumer_group_shows_its_epoch_and_what_its_members_subscribe_to(
     consumer.subscribe(["told"])
     assert consumer.consume(1, HANG_S)
     page = watched.open("groups")
-    page.get_by_label("Consumer groups").locator("tr", has_text="consumers").get_by_role("link").click()
+    page.get_by_label("All groups").locator("tr", has_text="consumers").get_by_role("link").click()
     expect(page.locator("#sentence")).to_contain_text("(epoch 2) because reader-2 at 127.0.0.1 joined")
     expect(page.locator("dl.facts")).to_contain_text("Stable, epoch 2")
     member = page.locator("section", has=page.get_by_role("heading", name="Members")).locator("tbody tr")
