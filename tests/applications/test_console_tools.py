@@ -155,4 +155,4 @@ def test_a_group_of_another_kind_is_no_share_group_and_classic_groups_stay_liste
     scenario.consumer(group=group).commit({(topic, 0): 0})
     assert [group, "Classic"] in [line.split()[:2] for line in tools.run("kafka-groups", "--list").lines]
     told = tools.run("kafka-share-groups", "--describe", "--group", group)
-    assert "use a consumer with group.protocol=classic" in told.out
+    assert f"Group {group} is not a share group" in told.out

@@ -344,6 +344,11 @@ def test_a_streams_group_is_shown_with_its_members_and_deleted_when_it_has_none(
         (member,) = found["members"]
         assert (member["member_id"], member["epoch"]) == ("a", epoch)
         assert member["partitions"] == ["orders-0", "orders-1"]
+        assert (member["active"], member["standby"], member["topology_epoch"]) == (["0_0", "0_1"], [], 0)
+        assert found["topology_epoch"] == 0
+        heading, titles, line = shell.ok("groups", "describe", "counters", "--members").lines
+        assert heading.endswith("assigned by sticky; topology 0")
+        assert ("ACTIVE" in titles, "0_0" in line) == (True, True)
         assert "group counters: Stable, 1 member" in shell.ok("explain", "counters").lines[0]
         code, said = shell.refused("groups", "delete", "counters")
         assert (code, "is Stable with 1 member: stop them first" in said) == (1, True), said
