@@ -9,7 +9,6 @@ import argparse
 from collections.abc import Sequence
 
 from eosin.cli.common.arguments import Parser, fail
-from eosin.model.features import GROUP_VERSION, SHARE_VERSION, STREAMS_VERSION
 from eosin.runtime.chance import Chance, SystemChance
 from eosin.runtime.clock import SystemClock
 from eosin.security.process import keep_files_private
@@ -65,7 +64,7 @@ def parser() -> Parser:
 
 
 def _adopt(options: argparse.Namespace) -> int:
-    from eosin.cluster.metadata.adoption import GROUPS_OF, adopt
+    from eosin.cluster.metadata.adoption import adopt
 
     path, controller = options.data_dir, options.adopt
     try:
@@ -86,17 +85,10 @@ def _adopt(options: argparse.Namespace) -> int:
         f"{path} is adopted for broker {options.node_id} of cluster {options.cluster_id}: its controller begins with"
         f" {adopted.topics} topics of {adopted.partitions} partitions"
     )
-    for feature, count in adopted.groups.items():
-        if count:
-            print(f"{GROUPS_OF[feature][0]} groups that go on: {count}")
-    if GROUP_VERSION in adopted.unserved:
-        print(
-            "the cluster begins with group.version 0: its consumers need group.protocol=classic, until"
-            " eosin features upgrade group.version"
-        )
-    for feature in (SHARE_VERSION, STREAMS_VERSION):
-        if feature in adopted.unserved and adopted.groups[feature]:
-            print(f"the cluster begins with {feature} 0: its {GROUPS_OF[feature][0]} groups wait until it is raised")
+    for kind, number in adopted.groups.items():
+        print(f"{kind.name} groups that go on: {number}")
+    for kind in adopted.unserved:
+        print(f"the cluster begins with {kind.feature} 0: {kind.unserved}, until eosin features upgrade {kind.feature}")
     return 0
 
 

@@ -12,13 +12,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from eosin.cluster.metadata.adopted_logs import CannotAdopt, GroupsFound, batches_of, groups_of
+from eosin.cluster.metadata.adopted_logs import GROUP_KINDS, CannotAdopt, GroupKind, batches_of, groups_of
 from eosin.cluster.metadata.image import ALL_BROKERS, MetadataImage
 from eosin.cluster.quorum import bootstrap
 from eosin.cluster.quorum.rules.errors import QuorumUnreadable
 from eosin.model.cluster import METADATA_PARTITION
 from eosin.model.credentials import SECRET_SETTING, Credentials, secret_text
-from eosin.model.features import GROUP_VERSION, SHARE_VERSION, STREAMS_VERSION, SUPPORTED_JOINED
+from eosin.model.features import SUPPORTED_JOINED
 from eosin.model.quota_table import QuotaTable
 from eosin.protocol.names import TopicPartition, Uuid, is_usable_uuid, uuid_from_text, uuid_text
 from eosin.protocol.records.batch import CorruptRecords, iter_records
@@ -60,13 +60,6 @@ _OURS: Final = (
     ClientQuotaRecord,
 )
 """Records that an earlier run may have put into the checkpoint, and Apache Kafka's tool never does."""
-_CLASSIC_INSTEAD: Final = " or go on with group.protocol=classic"
-GROUPS_OF: Final[Mapping[str, tuple[str, str]]] = {
-    GROUP_VERSION: ("consumer", _CLASSIC_INSTEAD),
-    SHARE_VERSION: ("share", ""),
-    STREAMS_VERSION: ("streams", _CLASSIC_INSTEAD),
-}
-"""By feature, its kind of groups, and what their members can do where it is not served."""
 _ALONE_ONLY: Final = "delete.retention.ms"
 """A broker that runs alone keeps little of what compaction of internal topics drops; a replica that was away may need
 more (cluster.md 4.1)."""
@@ -78,11 +71,11 @@ class Adopted:
 
     topics: int
     partitions: int
-    groups: Mapping[str, int]
-    """Number of groups of the new protocols, by the feature that serves them. They have no members if the quorum begins
-    at level 0 of it."""
-    unserved: frozenset[str]
-    """The features that the directory has served, and the quorum does not until their levels rise."""
+    groups: Mapping[GroupKind, int]
+    """Number of those of each kind that has some, but for classic ones. They have no members if the quorum begins at
+    level 0 of their kind."""
+    unserved: tuple[GroupKind, ...]
+    """The kinds that the directory has served, and that the quorum does not until its level rises."""
 
 
 def adopt(
@@ -95,7 +88,7 @@ def adopt(
         directory = _own(disk, path, node_id=node_id, cluster_id=cluster_id)
         kept = _bootstrap_of(disk, controller, node_id=node_id, cluster_id=cluster_id)
         image = _image(disk, path)
-        levels = {feature: _level_of(feature, kept) for feature in GROUPS_OF}
+        levels = {kind: _level_of(kind.feature, kept) for kind in GROUP_KINDS}
         groups = _groups_that_go_on(disk, directory, image, controller=controller, levels=levels)
         directory_id = directory.properties.directory_id or uuid_text(chance.uuid())
         records = topic_records(
@@ -109,9 +102,9 @@ def adopt(
         return Adopted(
             len(image.topics),
             image.partition_count,
-            groups=groups,
-            unserved=frozenset(
-                each for each, level in levels.items() if not level and (groups[each] or image.levels.get(each))
+            groups={kind: number for kind, number in groups.items() if number},
+            unserved=tuple(
+                kind for kind, level in levels.items() if not level and (groups[kind] or image.levels.get(kind.feature))
             ),
         )
     finally:
@@ -239,27 +232,22 @@ def _apply(image: MetadataImage, batch: bytes) -> None:
 
 
 def _groups_that_go_on(
-    disk: Disk, directory: Directory, image: MetadataImage, *, controller: str, levels: Mapping[str, int]
-) -> dict[str, int]:
-    """The numbers of groups of the new protocols by their features. Their records are in the logs, so that members go
-    on where they were; while one of `levels`, the quorum's, is 0 nobody serves its groups. Raises CannotAdopt where a
-    group would be torn apart by that."""
-    if unknown := next((name for name, level in image.levels.items() if level and name not in levels), None):
+    disk: Disk, directory: Directory, image: MetadataImage, *, controller: str, levels: Mapping[GroupKind, int]
+) -> Mapping[GroupKind, int]:
+    """The number of groups of each kind. Their records are in the logs, so that members go on where they were; at level
+    0 of a kind nobody serves them. Raises CannotAdopt where a group would be torn apart by that."""
+    known = {kind.feature for kind in GROUP_KINDS}
+    if unknown := next((name for name, level in image.levels.items() if level and name not in known), None):
         raise CannotAdopt(f"it is at level {image.levels[unknown]} of {unknown}, which no quorum can be told of")
-    all_found = groups_of(disk, directory)
-    for feature, found in all_found.items():
-        if found.with_members and not levels[feature]:
-            raise _torn_apart(feature, found, controller)
-    return {feature: found.number for feature, found in all_found.items()}
-
-
-def _torn_apart(feature: str, found: GroupsFound, controller: str) -> CannotAdopt:
-    kind, or_else = GROUPS_OF[feature]
-    anew = f"format it with --feature {feature}=1, or " if SUPPORTED_JOINED[feature][1] else ""
-    return CannotAdopt(
-        f"{kind} groups have members, as {', '.join(found.with_members)}, and the controller in {controller} begins"
-        f" with {feature} 0: {anew}start its broker once more, let them leave{or_else}, and stop it"
-    )
+    found = groups_of(disk, directory)
+    for kind, (_, with_members) in found.items():
+        if with_members and not levels[kind]:
+            raise CannotAdopt(
+                f"{kind.name} groups have members, as {', '.join(with_members)}, and the controller in {controller}"
+                f" begins with {kind.feature} 0: format it with --feature {kind.feature}=1, or start its broker once"
+                f" more, {kind.way_out}"
+            )
+    return {kind: number for kind, (number, _) in found.items()}
 
 
 def _level_of(feature: str, records: list[Message]) -> int:
