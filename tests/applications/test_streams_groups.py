@@ -12,9 +12,12 @@ from real_clients import confluent, streams
 from real_clients.tools import KafkaScripts
 from scenario import Scenario
 from toolchains import skipped_without
+from waiting import wait_until
 from wire import Wire, unique
 from wire_streams_group import StreamsMember, counting, described
 
+from eosin.client.client import Client
+from eosin.client.groups import EMPTY, GroupAdmin
 from eosin.protocol.errors import ErrorCode
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(400)]
@@ -28,6 +31,8 @@ SETTINGS = {
 }
 # A member of a streams group leaves its session to the broker.
 BY_STREAMS_GROUP = ("group.protocol=streams", "session.timeout.ms=")
+BY_CLASSIC = ("group.protocol=classic",)
+TURN = 10
 PAUSE_MS = 10
 LINES = [f"{'ab'[number % 2]} word {number % 7}" for number in range(120)]
 WORDS = Counter(word for line in LINES for word in line.split())
@@ -89,6 +94,45 @@ def test_words_are_counted_by_a_streams_group_though_a_member_is_killed(
     if guarantee == "exactly_once_v2":
         assert {word: list(range(1, count + 1)) for word, count in WORDS.items()} == counts, second.log
     scenario.close()
+
+
+@pytest.mark.full
+def test_an_application_goes_over_to_a_streams_group_and_back_and_counts_nothing_twice(
+    address: str, tmp_path: Path
+) -> None:
+    scenario = Scenario(confluent.CLIENT, address)
+    source, target = scenario.topic(2), scenario.topic()
+    feed, reader = scenario.producer(), scenario.reader(target)
+    group = f"over-{source}"
+    counts: defaultdict[str, list[int]] = defaultdict(list)
+    for turn, settings in enumerate((BY_CLASSIC, BY_STREAMS_GROUP, BY_CLASSIC), 1):
+        for number in range(TURN):
+            feed.send(source, b"same words", partition=number % 2)
+        feed.flush()
+        with skipped_without():
+            running = streams.Application(
+                streams.WITH_STREAMS_GROUPS,
+                streams.WORD_COUNT,
+                (group, address, source, target),
+                PAUSE_MS,
+                tmp_path / str(turn),
+                settings,
+            )
+        with running:
+            while sum(map(len, counts.values())) < 2 * TURN * turn:
+                found = reader.read(1)
+                assert found, running.log
+                assert found[0].value is not None
+                counts[found[0].key.decode()].append(int(found[0].value))
+        wait_until(lambda: asyncio.run(is_empty(address, group)))
+    assert counts == {word: list(range(1, 3 * TURN + 1)) for word in ("same", "words")}
+    scenario.close()
+
+
+async def is_empty(address: str, group: str) -> bool:
+    """True once its members have gone: closing an application leaves them in their group."""
+    async with Client(address) as client:
+        return (await GroupAdmin(client).describe(group)).state == EMPTY
 
 
 def test_the_tool_of_apache_kafka_lists_a_streams_group_and_deletes_it(address: str) -> None:
