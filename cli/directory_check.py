@@ -252,7 +252,7 @@ class DirectoryCheck:
 
 
 def _internal_check(partition: TopicPartition) -> GroupCheck | StateCheck | None:
-    """What is to be found out about a partition's records besides the partition."""
+    """The check of a partition's records against one another, if it is one of groups or of states."""
     if partition.topic == CONSUMER_OFFSETS_TOPIC:
         return GroupCheck()
     return StateCheck() if partition.topic == SHARE_GROUP_STATE_TOPIC else None

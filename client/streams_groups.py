@@ -33,7 +33,7 @@ class TaskNames:
 
 @dataclass(frozen=True, slots=True)
 class StreamsMemberTasks:
-    """What a member of a streams group has besides what a consumer has."""
+    """The tasks of a member of a streams group, and the place where it runs them."""
 
     topology_epoch: int
     process_id: str

@@ -323,7 +323,7 @@ class ClusterFacts:
         )
 
     async def _streams(self, group: GroupDescription, holders: Sequence[TaskHolder]) -> StreamsFacts:
-        """What a streams group has besides a consumer group, with the topics of its topology that are missing."""
+        """The topology of a streams group, with the topics that it lacks, and the tasks of its members."""
         topology = group.topology
         if topology is None:
             return streams_facts(holders, topology_epoch=-1)

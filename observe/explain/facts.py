@@ -318,13 +318,13 @@ class SharedPartition(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ShareWindows(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What one broker has under way for a share group."""
+    """The partitions of a share group with the records that one broker has under way."""
 
     partitions: tuple[SharedPartition, ...]
 
 
 class StreamsFacts(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a streams group (KIP-1071) has besides a consumer group."""
+    """The topology of a streams group (KIP-1071), and the tasks of its members."""
 
     topology_epoch: int = -1
     """-1 while it has no topology."""

@@ -66,7 +66,7 @@ def _holding(held: SharedPartition, facts: GroupFacts) -> str:
 
 
 def _whereabouts(part: SharedPartition, facts: GroupFacts) -> str:
-    """Who has the oldest record of a partition, for which time."""
+    """The member that has the oldest record of a partition, and for the which time."""
     if part.holder is None:
         return f"which nobody has; it was delivered {plural(part.deliveries, 'time')}"
     until, nth = moment(part.until_ms, facts.now_ms), _ordinal(part.deliveries)

@@ -33,8 +33,8 @@ class LoadedGroups(Generic[_Group, _Record]):
         encoded: Callable[[str, Iterable[_Record]], list[NewRecord]],
         end_records: Callable[[_Group], list[_Record]],
     ) -> None:
-        """`what` is the name of the kind; `loader` keeps its records, whose keys begin with one of `kinds`. `replayed`
-        puts groups together, and `end_records` are the tombstones of one."""
+        """`loader` keeps the records of the kind, whose name is `what` and whose keys begin with one of `kinds`.
+        `replayed` puts groups together, and `end_records` are the tombstones of one."""
         self._loader = loader
         self._what = what
         self._kinds = kinds

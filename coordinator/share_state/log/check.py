@@ -69,7 +69,7 @@ def state_name(decoded: Decoded) -> str:
 
 
 def _nonsense(decoded: Decoded) -> Iterator[str]:
-    """What no record may say, whatever was before."""
+    """Tell of contents that no record may have, whatever was before."""
     value = decoded.value or {}
     for batch in value.get("state_batches", ()):
         if batch["first_offset"] > batch["last_offset"] or batch["delivery_state"] not in _DELIVERY_STATES:
