@@ -1,5 +1,5 @@
-"""Clauses of the sentence about a streams group (KIP-1071) that no consumer group has: its topology, and why its members
-have no tasks (console.md 3). Pure."""
+"""Clauses of the sentence about a streams group (KIP-1071) that no consumer group has: its topology, and why its
+members have no tasks (console.md 3). Pure."""
 
 from eosin.observe.explain.explained import Next
 from eosin.observe.explain.facts import GroupFacts
