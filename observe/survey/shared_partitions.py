@@ -1,6 +1,7 @@
 """`SharedPartitions`: where a share group (KIP-932) is in its partitions, and what it has under way, in partitions that
 this broker leads."""
 
+import asyncio
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 MOST_PARTITIONS: Final = 1000
 """Of a group, that are looked at."""
+LONGEST_WAIT_S: Final = 0.2
+"""A state that is not told within so long is left out: its log may be on a slow disk, or offline."""
 _NOT_KNOWN: Final = -1
 
 
@@ -35,7 +38,7 @@ class SharedPartitions:
         self._services = services
 
     async def of(self, group: ShareGroup) -> list[SharedPartition]:
-        """A group's partitions, in order."""
+        """A group's partitions, in order, as far as their states are told."""
         readers = _readers(group)
         places = sorted(
             (TopicPartition(topic.name, number), topic_id)
@@ -45,17 +48,28 @@ class SharedPartitions:
         found, slices = [], Slices()
         for place, topic_id in places[:MOST_PARTITIONS]:
             await slices.worked(ROW)
-            found.append(await self._of(group, place, topic_id, readers.get((topic_id, place.partition), 0)))
+            told = await self._of(group, place, topic_id, readers.get((topic_id, place.partition), 0))
+            if told is None:
+                break  # the next ones would be waited for likewise
+            found.append(told)
         return found
 
-    async def _of(self, group: ShareGroup, place: TopicPartition, topic_id: Uuid, readers: int) -> SharedPartition:
+    async def _of(
+        self, group: ShareGroup, place: TopicPartition, topic_id: Uuid, readers: int
+    ) -> SharedPartition | None:
         running = self._services.sharing.running
         led = None if running is None else running.known(group.group_id, topic_id, place.partition)
         if led is not None and led.window is not None:
             return self._under_way(group, led, readers)
         key = SharePartition(group.group_id, topic_id, place.partition)
-        summary = await self._services.groups.share.summary(key)
-        if isinstance(summary, ErrorCode) or summary.start_offset == UNKNOWN_OFFSET:
+        try:
+            async with asyncio.timeout(LONGEST_WAIT_S):
+                summary = await self._services.groups.share.summary(key)
+        except TimeoutError:
+            return None
+        if isinstance(summary, ErrorCode):
+            return None
+        if summary.start_offset == UNKNOWN_OFFSET:
             return SharedPartition(str(place), _NOT_KNOWN, _NOT_KNOWN, readers)
         log, lag = self._services.partitions.get(place), _NOT_KNOWN
         if not isinstance(log, ErrorCode) and summary.delivery_complete_count != UNKNOWN_COUNT:
