@@ -1,7 +1,7 @@
 """`MemberSeen`: a member of a group as the group's page shows it, and the facts of a group of either protocol that its
 members make. Pure, but for the names of topics."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Final
 
@@ -9,16 +9,15 @@ import msgspec
 from msgspec.structs import replace
 
 from eosin.client.groups import GroupMember, moves_of, subscription_of
-from eosin.client.streams_groups import StreamsMemberTasks, TaskNames, task_moves
+from eosin.client.streams_groups import StreamsMemberTasks, task_moves
 from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup, ConsumerGroupState, ConsumerMember
 from eosin.coordinator.groups.consumer.rules.targets import assignor_of
 from eosin.coordinator.groups.rules.group import Group, Member
 from eosin.coordinator.groups.share.rules.group import ShareGroup, ShareMember
-from eosin.coordinator.groups.streams.assignors.tasks import Task
 from eosin.coordinator.groups.streams.rules.group import StreamsGroup, StreamsMember
 from eosin.model.cluster import Topic
 from eosin.observe.explain.facts import AwaitedPartition
-from eosin.observe.explain.streams_group_facts import TaskHolder, awaited_tasks, idle_members, streams_facts
+from eosin.observe.explain.streams_group_facts import TaskHolder, awaited_tasks, holders_of, idle_members, streams_facts
 from eosin.observe.recorder.events import ClientIdentity
 from eosin.observe.survey.assigned_partitions import assigned, named_partitions, read_by_tasks
 from eosin.protocol.names import TopicPartition, Uuid
@@ -201,7 +200,7 @@ def _share_member(group: ShareGroup, member: ShareMember, topic_by_id: TopicById
 def streams_group_facts(group: StreamsGroup, *, assignor: str, heard_ms: HeardMs) -> dict[str, Any]:
     """The fields of `ExplainedGroup` that a streams group of this broker gives."""
     members = list(group.members.values())
-    holders = [_holder(group, each) for each in members]
+    holders = holders_of(group)
     configured, topology = group.configured, group.topology
     return {
         "state": group.state.value,
@@ -236,26 +235,6 @@ def _streams_member(group: StreamsGroup, member: StreamsMember, holder: TaskHold
     endpoint = "" if member.endpoint is None else f"{member.endpoint.host}:{member.endpoint.port}"
     told = StreamsMemberTasks(member.topology_epoch, member.process_id, endpoint, holder.tasks, holder.target)
     return _with_tasks(seen, told)
-
-
-def _holder(group: StreamsGroup, member: StreamsMember) -> TaskHolder:
-    """A member with the names of its tasks. What it is to give up it still has."""
-    target, has, going = group.target(member.member_id), member.assigned, member.pending
-    return TaskHolder(
-        member.member_id,
-        _identity(member),
-        member.topology_epoch,
-        TaskNames(
-            _names((*has.active, *going.active)),
-            _names((*has.standby, *going.standby)),
-            _names((*has.warmup, *going.warmup)),
-        ),
-        TaskNames(_names(target.active), _names(target.standby)),
-    )
-
-
-def _names(tasks: Iterable[Task]) -> tuple[str, ...]:
-    return tuple(f"{each.subtopology_id}_{each.partition}" for each in sorted(tasks))
 
 
 def _identity(member: ConsumerMember | ShareMember | StreamsMember) -> ClientIdentity:

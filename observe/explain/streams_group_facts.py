@@ -1,9 +1,11 @@
 """The facts of a streams group (KIP-1071) that its members' tasks make, whoever tells of these. Pure."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from eosin.client.streams_groups import TaskNames
+from eosin.coordinator.groups.streams.assignors.tasks import Task
+from eosin.coordinator.groups.streams.rules.group import StreamsGroup, StreamsMember
 from eosin.observe.explain.facts import AwaitedPartition, StreamsFacts
 from eosin.observe.recorder.events import ClientIdentity
 
@@ -16,6 +18,30 @@ class TaskHolder(NamedTuple):
     topology_epoch: int
     tasks: TaskNames
     target: TaskNames
+
+
+def holders_of(group: StreamsGroup) -> list[TaskHolder]:
+    """The members of a group, in order, with the names of their tasks. A member still has what it is to give up."""
+    return [_holder(group, each) for each in group.members.values()]
+
+
+def _holder(group: StreamsGroup, member: StreamsMember) -> TaskHolder:
+    target, has, going = group.target(member.member_id), member.assigned, member.pending
+    return TaskHolder(
+        member.member_id,
+        ClientIdentity(client_id=member.client_id, peer=member.client_host.lstrip("/")),
+        member.topology_epoch,
+        TaskNames(
+            _names((*has.active, *going.active)),
+            _names((*has.standby, *going.standby)),
+            _names((*has.warmup, *going.warmup)),
+        ),
+        TaskNames(_names(target.active), _names(target.standby)),
+    )
+
+
+def _names(tasks: Iterable[Task]) -> tuple[str, ...]:
+    return tuple(f"{each.subtopology_id}_{each.partition}" for each in sorted(tasks))
 
 
 def streams_facts(
