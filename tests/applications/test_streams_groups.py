@@ -130,7 +130,7 @@ def test_an_application_goes_over_to_a_streams_group_and_back_and_counts_nothing
 
 
 async def is_empty(address: str, group: str) -> bool:
-    """True once its members have gone: closing an application leaves them in their group."""
+    """True once its members have gone, which the end of their sessions takes: an application ends as if killed."""
     async with Client(address) as client:
         return (await GroupAdmin(client).describe(group)).state == EMPTY
 
