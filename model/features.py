@@ -52,7 +52,11 @@ SUPPORTED_ALONE: Final[Mapping[str, LevelRange]] = {
 """Levels that a broker alone works with: its metadata have no records that the other features are about."""
 
 NO_LEVELS: Final[Mapping[str, int]] = {}
-LEVELS_OF_NEW_DIRECTORIES: Final[Mapping[str, int]] = {GROUP_VERSION: 1}
+LEVELS_OF_NEW_DIRECTORIES: Final[Mapping[str, int]] = {
+    GROUP_VERSION: 1,
+    SHARE_VERSION: DEAD_LETTERS_LEVEL,
+    STREAMS_VERSION: 1,
+}
 """Levels that a broker alone begins with. An older directory keeps its own until they are raised."""
 
 CHANGED_WHILE_RUNNING: Final = frozenset({GROUP_VERSION, SHARE_VERSION, STREAMS_VERSION})

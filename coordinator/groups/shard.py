@@ -142,7 +142,7 @@ class Shard:
         self.state_work = StateWork(self.share, share.states, clock=clock)
         self.stats = self.runner.stats = self.commits.stats = self.consumer.stats = stats or GroupStats()
         self.share.stats = self.streams.stats = self.stats
-        self.consumer.observer = self.share.observer = observer
+        self.consumer.observer = self.share.observer = self.streams.observer = observer
         self.deletions = OffsetDeletions(
             self.commits,
             clock=clock,

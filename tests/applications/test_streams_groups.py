@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from broker_process import BrokerProcess
-from client_features import raise_feature
 from real_clients import confluent, streams
 from real_clients.tools import OF_REFERENCE, KafkaScripts, Ran
 from scenario import Scenario
@@ -18,6 +17,8 @@ from wire import Wire, unique
 from wire_group import RawMember
 from wire_streams_group import StreamsMember, counting, described
 
+from eosin.client.client import Client
+from eosin.client.groups import EMPTY, GroupAdmin
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.schemas.streams_group_describe import DescribedGroup, TaskIds
@@ -33,6 +34,8 @@ SETTINGS = {
 }
 # A member of a streams group leaves its session to the broker.
 BY_STREAMS_GROUP = ("group.protocol=streams", "session.timeout.ms=")
+BY_CLASSIC = ("group.protocol=classic",)
+TURN = 10
 PAUSE_MS = 10
 LINES = [f"{'ab'[number % 2]} word {number % 7}" for number in range(120)]
 WORDS = Counter(word for line in LINES for word in line.split())
@@ -45,7 +48,6 @@ KILLED_AFTER = 90
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with BrokerProcess(tmp_path_factory.mktemp("broker"), settings=SETTINGS) as made:
-        raise_feature(made.address, "streams.version", 1)
         yield made.address
 
 
@@ -107,6 +109,45 @@ def test_words_are_counted_by_a_streams_group_though_a_member_is_killed(
     scenario.close()
 
 
+@pytest.mark.full
+def test_an_application_goes_over_to_a_streams_group_and_back_and_counts_nothing_twice(
+    address: str, tmp_path: Path
+) -> None:
+    scenario = Scenario(confluent.CLIENT, address)
+    source, target = scenario.topic(2), scenario.topic()
+    feed, reader = scenario.producer(), scenario.reader(target)
+    group = f"over-{source}"
+    counts: defaultdict[str, list[int]] = defaultdict(list)
+    for turn, settings in enumerate((BY_CLASSIC, BY_STREAMS_GROUP, BY_CLASSIC), 1):
+        for number in range(TURN):
+            feed.send(source, b"same words", partition=number % 2)
+        feed.flush()
+        with skipped_without():
+            running = streams.Application(
+                streams.WITH_STREAMS_GROUPS,
+                streams.WORD_COUNT,
+                (group, address, source, target),
+                PAUSE_MS,
+                tmp_path / str(turn),
+                settings,
+            )
+        with running:
+            while sum(map(len, counts.values())) < 2 * TURN * turn:
+                found = reader.read(1)
+                assert found, running.log
+                assert found[0].value is not None
+                counts[found[0].key.decode()].append(int(found[0].value))
+        wait_until(lambda: asyncio.run(is_empty(address, group)))
+    assert counts == {word: list(range(1, 3 * TURN + 1)) for word in ("same", "words")}
+    scenario.close()
+
+
+async def is_empty(address: str, group: str) -> bool:
+    """True once its members have gone, which the end of their sessions takes: an application ends as if killed."""
+    async with Client(address) as client:
+        return (await GroupAdmin(client).describe(group)).state == EMPTY
+
+
 @pytest.mark.long
 def test_static_members_with_copies_count_exactly_once_though_one_of_them_and_the_broker_are_killed(
     tmp_path: Path,
@@ -114,7 +155,6 @@ def test_static_members_with_copies_count_exactly_once_though_one_of_them_and_th
     (tmp_path / "broker").mkdir()
     settings = {**SETTINGS, "group.streams.num.standby.replicas": "1"}
     with BrokerProcess(tmp_path / "broker", settings=settings) as broker:
-        raise_feature(broker.address, "streams.version", 1)
         scenario = Scenario(confluent.CLIENT, broker.address)
         source, target = scenario.topic(2), scenario.topic()
         group = f"count-{source}"

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 
 import pytest
 from broker_process import BrokerProcess
-from client_features import raise_feature
 from confluent_kafka import AcknowledgeType, Producer, ShareConsumer
 from confluent_kafka.admin import AdminClient, NewTopic
 from real_clients import share
@@ -29,7 +28,6 @@ EXPLICIT = {"share_acknowledgement_mode": "explicit"}
 @pytest.fixture
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     with BrokerProcess(tmp_path_factory.mktemp("broker"), settings=SETTINGS) as made:
-        raise_feature(made.address, "share.version", 2)
         yield made
 
 

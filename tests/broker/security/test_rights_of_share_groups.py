@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from guarded_broker import ADMIN, GuardedBroker, guarded_broker
 
-from eosin.model.features import SHARE_VERSION
 from eosin.model.resources import Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -21,7 +20,6 @@ from eosin.protocol.schemas.share_acknowledge import ShareAcknowledgeRequest
 from eosin.protocol.schemas.share_fetch import ShareFetchRequest
 from eosin.protocol.schemas.share_group_describe import ShareGroupDescribeRequest
 from eosin.protocol.schemas.share_group_heartbeat import ShareGroupHeartbeatRequest
-from eosin.protocol.schemas.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
 ALICE = "User:alice"
 GROUP = ResourceType.GROUP
@@ -35,7 +33,6 @@ NONE, NO_GROUP, NO_TOPIC = (
 @pytest.fixture
 async def broker() -> AsyncIterator[GuardedBroker]:
     async with guarded_broker() as running:
-        await change_level(running, 1)
         await running.create_topics("mine", "yours")
         yield running
 

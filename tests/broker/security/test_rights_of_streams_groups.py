@@ -4,10 +4,9 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from guarded_broker import ADMIN, GuardedBroker, guarded_broker
+from guarded_broker import GuardedBroker, guarded_broker
 from wire_streams_group import counting
 
-from eosin.model.features import STREAMS_VERSION
 from eosin.model.resources import Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -16,7 +15,6 @@ from eosin.protocol.schemas.streams_group_heartbeat import StreamsGroupHeartbeat
 from eosin.protocol.schemas.streams_group_topology_description_update import (
     StreamsGroupTopologyDescriptionUpdateRequest,
 )
-from eosin.protocol.schemas.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
 ALICE = "User:alice"
 GROUP = ResourceType.GROUP
@@ -32,8 +30,6 @@ MISSING_INTERNAL = 3
 @pytest.fixture
 async def broker() -> AsyncIterator[GuardedBroker]:
     async with guarded_broker() as running:
-        update = UpdateFeaturesRequest(feature_updates=(FeatureUpdateKey(STREAMS_VERSION, 1, upgrade_type=1),))
-        assert (await running.ask(ADMIN, ApiKey.UPDATE_FEATURES, update, version=1)).error_code == NONE
         await running.create_topics("mine")
         yield running
 
