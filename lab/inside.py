@@ -200,6 +200,10 @@ class Inside:
         """Have the members of a group join again."""
         return self._node.services.groups.rebalance(group_id)
 
+    def end_session(self, group_id: str, member_id: str) -> ErrorCode:
+        """End the session of a member as if it had been silent."""
+        return self._node.services.groups.end_session(group_id, member_id)
+
     def pending_offset(self, group_id: str, partition: TopicPartition) -> int | None:
         """The offset of the group that an open transaction holds; None for none."""
         return self._node.services.groups.pending_offsets(group_id).get(partition)
@@ -214,7 +218,7 @@ class Inside:
                 each.peer,
                 each.client_id or "",
                 " ".join(part for part in each.software if part),
-                tuple(key.name for key, _ in each.begun if key is not ApiKey.FETCH),
+                tuple(key.name for key, _ in each.begun if key not in (ApiKey.FETCH, ApiKey.SHARE_FETCH)),
             )
             for each in self._node.host.connections
         ]

@@ -15,8 +15,9 @@ from eosin.lab.ready_made import aged
 from eosin.lab.run.judge import output_of
 from eosin.lab.run.late_commits import FORGIVEN, WHY, LateCommit, Pair, late_commits
 from eosin.lab.run.reader import judge_reader
-from eosin.lab.run.recording import FILE, VERSION, Judged, RecordedApp, RecordedBroker, RecordedRun, RunHeader
+from eosin.lab.run.recording import VERSION, Judged, RecordedApp, RecordedBroker, RecordedRun, RunHeader
 from eosin.lab.run.results import DIED, FAIL, NOT_EXERCISED, PASS, REFERENCE, SKIPPED, Result
+from eosin.lab.run.run_file import FILE
 from eosin.lab.run.staged_app import NEEDS_ITS_PROCESS, AttachedApp, RunPlan, StagedApp
 from eosin.lab.run.wire_use import conduct_of, wire_use_of
 from eosin.lab.scenarios.clients import rows_for

@@ -99,11 +99,14 @@ Stage = Callable[[BrokerApi, App, int], Expectation | None]
 
 
 class Scenario(msgspec.Struct, frozen=True):
-    """One incident."""
+    """One incident: `Scenario("slow-invoices", slow_invoices, tags=("time",))`. A file of `--scenario-file` may have
+    such values beside functions."""
 
     name: str
     stage: Stage
+    """A function of (eosin, app, seed); its docstring is the documentation."""
     tags: tuple[str, ...] = ()
+    """For `--scenario tag:TAG`."""
     planted: str = ""
     """The bug of an application that the scenario is for: a name of `BUGS` in tests/support/lab_copier.py."""
     behaviour: str = ""

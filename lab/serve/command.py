@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from eosin.cli.common.arguments import Parser, fail
+from eosin.cli.common.start_time import seconds_since_start
 from eosin.lab.broker import ThreadedBroker
 from eosin.lab.command import LISTEN, add_broker_options, options_in
 from eosin.lab.common.errors import LabError, PortTakenError
@@ -231,8 +232,8 @@ def _report_ready(held: ThreadedBroker, control: socket.socket, chosen: argparse
     except OSError as error:
         raise LabError(f"cannot say that it is ready: {error.strerror}") from None
     print(
-        f"eosin {VERSION} LAB ready on {bootstrap}, control {url} ({options.disk} disk, behaviour {options.behaviour},"
-        f" seed {held.broker.rules.seed})",
+        f"eosin {VERSION} LAB ready on {bootstrap}, control {url} in {seconds_since_start():.2f} s"
+        f" ({options.disk} disk, behaviour {options.behaviour}, seed {held.broker.rules.seed})",
         flush=True,
     )
 
