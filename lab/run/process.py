@@ -2,7 +2,8 @@
 
 Always true: all that it has started ends with `stop`, by its process group, and with this process, whatever ends that:
 a guard beside it waits for the end of a pipe that this process alone holds. What it says goes to a file, of which the
-last lines are kept for each exit.
+last lines are kept for each exit, and which begins anew when it is `MOST_SAID` long: an application that says the same
+for ever fills no disk.
 """
 
 import errno
@@ -24,9 +25,13 @@ from eosin.lab.common.errors import LabError
 LAST_LINES: Final = 20
 LINE_CHARS: Final = 500
 """So much is shown of each."""
+MOST_SAID: Final = 64 << 20
+"""Bytes."""
 TERM_S: Final = 10.0
 """Time that it has after SIGTERM before SIGKILL."""
 _BACKOFF_S: Final = 0.2
+_LOOKS_S: Final = 0.2
+"""Between two looks at the length of what it says."""
 _TAIL_BYTES: Final = 16_384
 _GUARD: Final = """
 trap '' HUP INT TERM
@@ -81,6 +86,8 @@ class Supervised:
         self.exits: Final[list[Exit]] = []
         self.starts = 0
         """The number of its starts."""
+        self.left_out = 0
+        """Bytes that it has said, and that are not in the file any more."""
         self._process: subprocess.Popen[bytes] | None = None
         self._guard: subprocess.Popen[bytes] | None = None
         self._killed: subprocess.Popen[bytes] | None = None
@@ -189,7 +196,7 @@ class Supervised:
         while True:
             process = self._process
             assert process is not None
-            status = process.wait()
+            status = self._ended(process)
             with self._changing:
                 if not self._is_wanted:
                     return
@@ -202,6 +209,24 @@ class Supervised:
                 if self._changing.wait_for(lambda: not self._is_wanted, _BACKOFF_S):
                     return
                 self._launch()
+
+    def _ended(self, process: "subprocess.Popen[bytes]") -> int:
+        """The exit status of the process, once there is one."""
+        while True:
+            try:
+                return process.wait(_LOOKS_S)
+            except subprocess.TimeoutExpired:
+                self._begin_file_anew()
+
+    def _begin_file_anew(self) -> None:
+        """Leave out what is in the file, if that is too much. The process appends, wherever the end is."""
+        with suppress(OSError):
+            length = self._log.stat().st_size
+            if length > MOST_SAID:
+                os.truncate(self._log, 0)
+                self.left_out += length
+                with self._log.open("ab") as log:
+                    log.write(f"eosin lab: {self.left_out} bytes that it has said before are left out\n".encode())
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from eosin.lab.common.errors import EosinAssertion, LabError
 from eosin.lab.common.limits import WAIT_S, WaitLimit
 from eosin.lab.run.feed import FedRecord, write
 from eosin.lab.run.judge import Judge
-from eosin.lab.run.process import Exit, Supervised
+from eosin.lab.run.process import MOST_SAID, Exit, Supervised
 from eosin.lab.scenarios.scenario import OWN, NotExercised, NotPossible
 
 T = TypeVar("T")
@@ -212,7 +212,12 @@ class StagedApp:
 
     @property
     def said(self) -> list[str]:
-        """All lines that its instances have said."""
+        """All lines that its instances have said. Raises LabError if some are not kept."""
+        if any(each.left_out for each in (*self._ended, *self._running)):
+            raise LabError(
+                f"the application has said more than {MOST_SAID >> 20} MiB, so that the first lines are gone: a"
+                " consumer alone says the value of each record that it handles, and nothing else, on standard output"
+            )
         logs = sorted(self._folder.glob("instance-*.log"))
         return [line for each in logs for line in each.read_text(errors="replace").splitlines()]
 

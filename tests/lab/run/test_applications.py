@@ -1,6 +1,7 @@
 """Real applications in scenarios: a copier that is right, and copiers with a planted mistake that are found out."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from eosin.lab.run.command import main
 
 pytestmark = pytest.mark.process
 
+DOCS = Path(__file__).parents[3] / "docs"
 COPIER = Path(__file__).parents[1] / "copiers" / "confluent.py"
 
 
@@ -68,6 +70,18 @@ def test_a_reader_of_uncommitted_records_is_found_out_even_if_the_rest_of_a_scen
     assert main(["run", *options, "--out", str(tmp_path), "--", *copier]) == 0
     (right,) = json.loads((tmp_path / "report.json").read_text())["results"]
     assert (right["verdict"], right["evidence"]) == ("SKIPPED", "the client lacks something")
+
+
+def test_the_incident_of_the_page_is_one(tmp_path: Path) -> None:
+    (example,) = re.findall(r"```python\n(.*?)```", (DOCS / "lab" / "run.md").read_text(), re.DOTALL)
+    (tmp_path / "my.py").write_text(example)
+    words = ["run", "--scenario-file", str(tmp_path / "my.py"), "--feed", "10", "--out", str(tmp_path)]
+    copier = [sys.executable, str(COPIER)]
+    assert main([*words, "--scenario", "slow-offsets", "--", *copier]) == 0
+    assert main([*words, "--scenario", "tag:file", "--", *copier, "offsets-outside"]) == 3
+    (missed,) = json.loads((tmp_path / "report.json").read_text())["results"]
+    assert (missed["scenario"], missed["verdict"]) == ("slow-offsets", "NOT EXERCISED")
+    assert missed["evidence"].startswith("the application sent no TxnOffsetCommit")
 
 
 def test_an_application_that_does_nothing_is_not_judged_further(

@@ -7,7 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from waiting import wait_until
 
+from eosin.lab.run import process
 from eosin.lab.run.process import LAST_LINES, LINE_CHARS, Supervised
 
 
@@ -18,6 +20,21 @@ def test_the_last_lines_are_few_and_short_whatever_an_application_says(tmp_path:
     assert len(lines) == LAST_LINES
     assert lines[-2] == "line 99"
     assert lines[-1] == "x" * LINE_CHARS + "..."
+
+
+@pytest.mark.process
+def test_an_application_that_says_the_same_for_ever_fills_no_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "MOST_SAID", 1 << 12)
+    log = tmp_path / "app.log"
+    app = Supervised(["sh", "-c", "while :; do echo nonsense; done"], "127.0.0.1:9092", log, restarts=0)
+    app.start()
+    wait_until(lambda: app.left_out > 2 << 12)
+    app.stop()
+    assert app.exits == []
+    assert "that it has said before are left out" in log.read_text()
+    assert "nonsense" in app.last_lines()
 
 
 HELD = "exec 3>$FIFO; echo up >&3; sleep 1000"
