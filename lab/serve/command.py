@@ -190,7 +190,7 @@ def _http_host(
     held: ThreadedBroker, mounted: "MountedHttp", control: socket.socket, token: str | None
 ) -> "tuple[HttpHost, ControlApplication]":
     """The server of the control API, and the API."""
-    from eosin.lab.http.application import ControlApplication
+    from eosin.lab.http.application import BASE, ControlApplication
     from eosin.lab.http.broker_http import BrokerHttp
     from eosin.lab.http.hosts import Lab
     from eosin.observe.http.guard import Advice, Guard
@@ -209,7 +209,7 @@ def _http_host(
         allowed_hosts=[each.strip() for each in os.environ.get(ALLOWED_HOSTS, "").split(",") if each.strip()],
         token=token,
         knows_session=mounted.sessions.knows,
-        advice=Advice(f"the token of --token or {TOKEN}", f"add the name to {ALLOWED_HOSTS}"),
+        advice=Advice(f"the token of --token or {TOKEN}", f"add the name to {ALLOWED_HOSTS}", BASE),
     )
     return HttpHost(guard, control), application
 
