@@ -62,9 +62,13 @@ class Exit(msgspec.Struct, frozen=True):
     status: int
     """Its exit code, or minus the number of the signal."""
     last_lines: tuple[str, ...]
+    left_others: bool = False
+    """True if processes that it had started were still there, which were ended."""
 
     def __str__(self) -> str:
         how = f"exited with {self.status}" if self.status >= 0 else f"was ended by {signal.Signals(-self.status).name}"
+        if self.left_others:
+            how += ", and others that it had started were ended with it: let it run in the foreground"
         return "\n".join([how, *(f"  | {each}" for each in self.last_lines)])
 
 
@@ -200,10 +204,10 @@ class Supervised:
             with self._changing:
                 if not self._is_wanted:
                     return
+                left_others = _end_group(process.pid)
                 if process is not self._killed:
-                    self.exits.append(Exit(status, self.last_lines()))
+                    self.exits.append(Exit(status, self.last_lines(), left_others))
                 if self.is_dead:
-                    self._signal(signal.SIGKILL)  # also those that it has left behind
                     self._dismiss()
                     return
                 if self._changing.wait_for(lambda: not self._is_wanted, _BACKOFF_S):
@@ -227,6 +231,15 @@ class Supervised:
                 self.left_out += length
                 with self._log.open("ab") as log:
                     log.write(f"eosin lab: {self.left_out} bytes that it has said before are left out\n".encode())
+
+
+def _end_group(leader: int) -> bool:
+    """End what a process that is gone has left behind; True if there was anything."""
+    try:
+        os.killpg(leader, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
 
 
 @contextmanager

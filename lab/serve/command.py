@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from eosin.cli.common.arguments import Parser, fail
 from eosin.cli.common.start_time import seconds_since_start
+from eosin.cli.common.suggestions import did_you_mean, nearest
 from eosin.lab.broker import ThreadedBroker
 from eosin.lab.command import LISTEN, add_broker_options, options_in
 from eosin.lab.common.errors import LabError, PortTakenError
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from eosin.observe.http.host import HttpHost
 
 COMMAND: Final = "lab"
+PROG: Final = "eosin lab"
 OTHERS: Final[dict[str, str]] = {
     **dict.fromkeys(("run", "certify", "scenarios"), "eosin.lab.run.command"),
     "replay": "eosin.lab.run.replay_command",
@@ -54,6 +56,10 @@ def main(arguments: Sequence[str]) -> int:
     if arguments and arguments[0] in OTHERS:
         run: Callable[[Sequence[str]], int] = import_module(OTHERS[arguments[0]]).main
         return run(arguments)
+    if arguments and not arguments[0].startswith("-"):
+        meant = nearest(arguments[0], OTHERS)
+        hint = did_you_mean(meant and f"{PROG} {meant}") or f"; there are {', '.join(OTHERS)}"
+        return fail(COMMAND, f"no command {arguments[0]!r}{hint} ({PROG} --help)")
     chosen = parser().parse_args(arguments)
     try:
         options = lab_options(chosen)
@@ -74,7 +80,7 @@ def main(arguments: Sequence[str]) -> int:
 def parser() -> Parser:
     """The options of the command."""
     options = Parser(
-        prog="eosin lab",
+        prog=PROG,
         description="Run a broker for tests in any language, with scripted faults, a clock that jumps, crashes and a"
         " history, by HTTP (docs/lab.md). `eosin lab run` takes an application through incidents, and judges it;"
         " `eosin lab replay` repeats"

@@ -14,7 +14,8 @@ from waiting import HANG_S
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
-    ROOT / "docs" / name for name in ("testing-applications.md", "faults.md", "crashes-and-snapshots.md", "nodes.md", "verdicts.md")
+    ROOT / "docs" / name
+    for name in ("testing-applications.md", "faults.md", "crashes-and-snapshots.md", "nodes.md", "verdicts.md")
 ]
 LAB = ROOT / "docs/lab.md"
 JUNIT = ROOT / "tests" / "harnesses" / "junit"

@@ -96,6 +96,27 @@ def test_an_application_that_does_nothing_is_not_judged_further(
     assert "nothing else was judged" in said
 
 
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [
+        ("time.sleep(1000)", "the application has never connected to its broker, whose address is in KAFKA_BOOTSTRAP"),
+        (
+            "Producer({'bootstrap.servers': os.environ['EOSIN_BOOTSTRAP']}).list_topics(); time.sleep(1000)",
+            "no group has committed offsets of input, which the application should read (--input)",
+        ),
+    ],
+)
+def test_an_application_that_reads_nothing_is_told_what_it_lacks(
+    program: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    application = [sys.executable, "-c", f"import os, time; from confluent_kafka import Producer; {program}"]
+    options = ["--feed", "2", "--timeout", "1.5", "--out", str(tmp_path)]
+    assert main(["run", *options, "--", *application]) == 2
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("reference                  FAIL stuck (")
+    assert lines[1].strip().startswith(said)
+
+
 def test_a_program_that_is_not_there_is_refused_in_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "--", "/nowhere/app"]) == 2
     assert "cannot run /nowhere/app: No such file or directory" in capsys.readouterr().err

@@ -37,6 +37,24 @@ def test_an_application_that_says_the_same_for_ever_fills_no_disk(
     assert "nonsense" in app.last_lines()
 
 
+@pytest.mark.process
+def test_what_an_application_leaves_behind_ends_before_it_is_started_again(tmp_path: Path) -> None:
+    fifo = tmp_path / "held"
+    os.mkfifo(fifo)
+    script = f"exec 3>{fifo}; sleep 1000 & echo $! >&3; exit 0"
+    app = Supervised(["sh", "-c", script], "127.0.0.1:9092", tmp_path / "app.log", restarts=0)
+    app.start()
+    with fifo.open("rb") as held:
+        assert held.readline().strip().isdigit()
+        assert held.read() == b"", "the child has let go of the pipe"
+    wait_until(lambda: app.exits)
+    app.stop()
+    (left,) = app.exits
+    assert str(left) == (
+        "exited with 0, and others that it had started were ended with it: let it run in the foreground"
+    )
+
+
 HELD = "exec 3>$FIFO; echo up >&3; sleep 1000"
 """An application, and a child of it, that hold a pipe for as long as one of them lives."""
 LAB = """
