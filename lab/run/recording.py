@@ -289,6 +289,11 @@ class RecordedApp:
         """Records of the feed that are not written yet."""
         return self._app.left
 
+    @property
+    def starts_s(self) -> float:
+        """Longest wait for an instance to begin its work, in seconds."""
+        return self._app.starts_s
+
     def feed(self, count: int | None = None) -> int:
         """Write so many records to the input, or all that are left; returns how many there were."""
         self._keep("feed", count)

@@ -9,6 +9,7 @@ import logging
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
@@ -16,11 +17,12 @@ from eosin.cli.common.arguments import Parser, fail
 from eosin.lab.common.errors import LabError
 from eosin.lab.common.failed_test import failed_test_in, run_again
 from eosin.lab.run.judge import Judge, id_named
+from eosin.lab.run.process import ended_by_signals
 from eosin.lab.run.recording import RecordedRun, run_in
 from eosin.lab.run.replay import replayed, rules_of, shrunk
 from eosin.lab.run.report import line_of
 from eosin.lab.run.results import ALL_PASS, FAIL, PASS, SOME_FAILED, SOME_NOT_EXERCISED
-from eosin.lab.run.run_file import FILE, lines_in
+from eosin.lab.run.run_file import FILE, alone_in, lines_in
 from eosin.lab.run.runner import run_one
 from eosin.lab.run.staged_app import RunPlan
 from eosin.lab.scenarios.scenario import Scenario
@@ -105,8 +107,11 @@ def _replay(run: RecordedRun, asked: argparse.Namespace, application: tuple[str,
     if asked.timeout is not None and asked.timeout <= 0:
         raise LabError("--timeout is above 0 seconds")
     plan = plan_of(run, application, asked.timeout)
-    with tempfile.TemporaryDirectory(prefix="eosin-lab-") as scratch:
+    with ExitStack() as stack:
+        scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="eosin-lab-"))
+        stack.enter_context(ended_by_signals(Path(scratch)))
         folder = Path(asked.out or scratch)
+        stack.enter_context(alone_in(folder))
         logging.disable(logging.CRITICAL)  # the broker complains of what is done to it on purpose
         try:
             return _runs(run, plan, folder, shrink=asked.shrink)

@@ -1,12 +1,14 @@
-"""The file of a recorded run: JSON lines in one frame of zstd. Files of earlier versions are lines as they are.
+"""The file of a recorded run, and the folder of a run. The file is JSON lines in one frame of zstd; files of earlier
+versions are lines as they are.
 
 Always true: a file is there as a whole or not at all, and one that has lost its end, or is damaged, is refused with
 words about that.
 """
 
+import fcntl
 import os
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +22,24 @@ _MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _NEW: Final = ".new"
 _PIECE: Final = 1024
 """Unpacked at a time, to 32 MiB at most."""
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Have a folder alone until the end: two runs would write their words into the same files. Raises LabError."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        opened = os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        raise LabError(f"cannot write to {folder}: {error.strerror}") from None
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise LabError(f"another run writes to {folder}: wait for it, or name another --out") from None
+    else:
+        yield
+    finally:
+        os.close(opened)
 
 
 def write_lines(path: Path, lines: Iterable[bytes]) -> None:

@@ -63,6 +63,10 @@ class App(Protocol):
     def left(self) -> int:
         """Records of the feed that are not written yet."""
 
+    @property
+    def starts_s(self) -> float:
+        """Longest wait for an instance to begin its work: by the time that the first one took, and 20 s at least."""
+
     def feed(self, count: int | None = None) -> int:
         """Write so many records to the input, or all that are left; returns how many there were."""
 
