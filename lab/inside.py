@@ -27,6 +27,7 @@ from eosin.protocol.names import TopicPartition
 if TYPE_CHECKING:
     from eosin.coordinator.groups.rules.group import Group
     from eosin.lab.clock.quiet import Quiet
+    from eosin.lab.faults.armed_rules import ArmedRules
     from eosin.observe.recorder.recorder import FlightRecorder
 
 MOST_OUTCOMES: Final = 10_000
@@ -57,6 +58,8 @@ class Inside:
         """The history of the broker, if one is kept."""
         self.marker_delay = MarkerDelay(0)
         """The time for which markers are kept on purpose."""
+        self.rules: ArmedRules | None = None
+        """The rules of its faults."""
         self.on_outcome: Callable[[str, str], None] | None = None
         """Called with an id and the outcome of its transaction, or `expired`."""
         self._ended: defaultdict[str, deque[str]] = (
@@ -118,7 +121,11 @@ class Inside:
         """Tells when the broker has nothing to do."""
         from eosin.lab.clock.quiet import Quiet
 
-        return Quiet(self._node, self.clock)
+        quiet = Quiet(self._node, self.clock)
+        if self.rules is not None:
+            quiet.held.append(self.rules.held)
+            quiet.held_writes.append(self.rules.held_writes)
+        return quiet
 
     def log_starts(self) -> dict[TopicPartition, int]:
         """The first offset of each log."""

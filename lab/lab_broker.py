@@ -243,6 +243,7 @@ class LabBroker:
         self.nodes.begin_life(node, self._endpoints)
         self.bootstrap = self.bootstrap or ",".join(node.addresses[: options.nodes])
         self._inside = Inside(node, self._clock, self._recording, before)
+        self._inside.rules = self.rules
         self._inside.marker_delay = delay
         if self._operations is None or self._client is None:
             self._client = InsideClient(node)

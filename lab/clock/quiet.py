@@ -69,6 +69,8 @@ class Quiet:
         """Of transactions, when it was last still: compared once, not in each turn."""
         self.held: Final[list[Held]] = []
         """Faults add here what they hold."""
+        self.held_writes: Final[list[Held]] = []
+        """The same of what keeps records from being durable, for which time does not wait."""
 
     def holds(self) -> list[str]:
         """Words on each thing that faults hold."""
@@ -128,7 +130,7 @@ class Quiet:
             return "a timer that is due has not been called"
         if node.background.begun > node.background.ended:
             return "a round of its periodic work has not ended"
-        if node.logs.flusher.backlog_bytes and not self.holds():
+        if node.logs.flusher.backlog_bytes and not any(each() for each in self.held_writes):
             return f"{node.logs.flusher.backlog_bytes} bytes are not durable yet"
         return None
 
