@@ -49,6 +49,22 @@ def test_offsets_outside_of_the_transaction_are_found_out(tmp_path: Path) -> Non
     )
 
 
+@pytest.mark.full
+def test_members_with_epochs_are_fenced_as_those_of_a_generation_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COPIER_GROUP_PROTOCOL", "consumer")
+    code, results = run(tmp_path, "zombie-member,unstable-offsets,rebalance-mid-transaction")
+    assert {name: each["verdict"] for name, each in results.items()} == dict.fromkeys(results, "PASS")
+    assert code == 0
+    used = results["zombie-member"]["use"]["apis"]
+    assert "ConsumerGroupHeartbeat" in used
+    assert "JoinGroup" not in used
+    assert results["zombie-member"]["notes"][0].startswith("late offsets were answered UNKNOWN_MEMBER_ID")
+    code, results = run(tmp_path, "zombie-member", "fresh-id", timeout=10)
+    assert (code, "doubled" in results["zombie-member"]["kinds"]) == (1, True)
+
+
 SKIPS = """
 from eosin.lab.scenarios.reading import aborted_data
 from eosin.lab.scenarios.scenario import NotPossible
