@@ -226,6 +226,10 @@ class AsyncBrokerApi(AsyncVerdicts, AsyncNodes):
 
         return AsyncFaults(self)
 
+    async def complaints(self, *, dismiss: bool = False) -> list[str]:
+        """The reasons to fail a test that is content: rules that never fired. They are told once with `dismiss`."""
+        return await self.call(Operations.fault_complaints, dismiss)
+
     # Reasons and the past; waits and assertions are those of `AsyncVerdicts`
 
     @property

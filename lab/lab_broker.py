@@ -264,6 +264,7 @@ class LabBroker:
         if self._recording is not None:
             hooks = recorder = RecordingHooks(self._recording, hooks, nodes=self.nodes.by_listener)
             self.rules.on_event = recorder.fired
+            self.rules.on_failure = recorder.failed
         return hooks
 
     @property

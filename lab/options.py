@@ -55,13 +55,9 @@ LAB_SETTINGS: Final[Mapping[str, str]] = MappingProxyType(
         "offsets.topic.num.partitions": "2",
         "group.initial.rebalance.delay.ms": "0",
         **{
-            f"group.{kind}.{setting}.ms": value
+            f"group.{kind}.{setting}heartbeat.interval.ms": _HEARTBEAT_MS
             for kind in ("consumer", "share", "streams")
-            for setting, value in (
-                ("min.heartbeat.interval", _HEARTBEAT_MS),
-                ("heartbeat.interval", _HEARTBEAT_MS),
-                ("assignment.interval", "0"),
-            )
+            for setting in ("min.", "")
         },
         "group.streams.initial.rebalance.delay.ms": "0",
         "eosin.recorder.max.bytes": "1048576",

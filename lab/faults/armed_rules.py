@@ -58,6 +58,8 @@ class ArmedRules:
         """Points that this broker has; those inside it are added by who stops there."""
         self.on_event: Callable[[str, ObservedRequest | None, str], None] | None = None
         """Called with what a rule has done (`fired`), the request, and the rule's id."""
+        self.on_failure: Callable[[str], None] | None = None
+        """Called with a sentence when a rule itself went wrong."""
         self.crash: Callable[[bool, float], NoReturn] = _cannot_crash
         """Ends the broker in the middle of a call: by a loss of power or not, and for so many ms."""
         self._pauses: set[asyncio.Future[None]] = set()
@@ -316,7 +318,10 @@ class ArmedRules:
 
     def failed(self, error: Exception) -> None:
         """A rule, or a function of the test's, went wrong."""
-        self.complain(f"a rule failed, and its request went on without it: {type(error).__name__}: {error}")
+        sentence = f"a rule failed, and its request went on without it: {type(error).__name__}: {error}"
+        self.complain(sentence)
+        if self.on_failure is not None:
+            self.on_failure(sentence)
 
     def __bool__(self) -> bool:
         return bool(self._rules or self._executed or self._kept or self._answers)

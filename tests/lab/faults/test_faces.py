@@ -125,6 +125,18 @@ async def test_time_does_not_wait_for_records_that_a_rule_keeps_from_being_durab
     assert broker.transactions("undurable").outcomes == ["commit"]
 
 
+async def test_what_goes_wrong_in_a_function_of_a_rule_is_in_the_history() -> None:
+    async with AsyncBroker(topics=["orders"]) as failing:
+        await failing.faults.on("EndTxn").call(lambda seen: 1 // 0)
+        await commit(failing.bootstrap, "t")
+        (line,) = [each for each in await failing.history.transcript() if "  internal " in each]
+        assert line.endswith(
+            "a rule failed, and its request went on without it: ZeroDivisionError: integer division or modulo by zero"
+        )
+        (complaint,) = await failing.complaints(dismiss=True)
+        assert complaint in line
+
+
 async def test_faults_are_awaited_in_an_event_loop() -> None:
     async with AsyncBroker(topics=["orders"]) as broker:
         rule = await broker.faults.on("EndTxn", transactional_id="a*").after(0).lose("answer").once()
