@@ -39,6 +39,8 @@ def main(arguments: Sequence[str]) -> int:
         words, application = words[:split], words[split + 1 :]
     asked = parser().parse_args(words)
     try:
+        if Path(asked.file).is_dir():
+            raise LabError(f"{asked.file} is a folder: name the {FILE} of one of the scenarios in it")
         if asked.print:
             return _print(Path(asked.file))
         failed = failed_test_in(Path(asked.file))

@@ -267,6 +267,7 @@ def test_what_is_no_recorded_run_is_refused_in_a_sentence(text: str, complaint: 
     ("words", "complaint"),
     [
         ([__file__], "name the application behind --"),
+        ([str(Path(__file__).parent), "--", "true"], "is a folder: name the run.jsonl.zst of one of the scenarios"),
         (["/nowhere/run.jsonl", "--", "true"], "cannot read /nowhere/run.jsonl"),
     ],
 )
