@@ -46,6 +46,7 @@ _GATE: Final = 'read -r _ || exit; exec "$@" </dev/null'
 """Before an application: it begins once it has a guard, and never if this process ends before that."""
 _GUARD_TENTHS: Final = 5
 """Few: with the lab its broker is gone, so an application has nothing to finish."""
+_INTERRUPTED: Final = b"eosin lab: interrupted; the application ends with it, and no report is written\n"
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 VARIABLES: Final = (
     "KAFKA_BOOTSTRAP_SERVERS",
@@ -249,6 +250,8 @@ def ended_by_signals(scratch: Path) -> Iterator[None]:
 
     def end(number: int, _frame: FrameType | None) -> None:
         shutil.rmtree(scratch, ignore_errors=True)
+        with suppress(OSError):
+            os.write(2, _INTERRUPTED)
         os._exit(128 + number)
 
     before = {}

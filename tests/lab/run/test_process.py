@@ -30,11 +30,10 @@ def test_an_application_that_says_the_same_for_ever_fills_no_disk(
     log = tmp_path / "app.log"
     app = Supervised(["sh", "-c", "while :; do echo nonsense; done"], "127.0.0.1:9092", log, restarts=0)
     app.start()
-    wait_until(lambda: app.left_out > 2 << 12)
+    wait_until(lambda: app.left_out > 2 << 12 and "nonsense" in app.last_lines())
     app.stop()
     assert app.exits == []
     assert "that it has said before are left out" in log.read_text()
-    assert "nonsense" in app.last_lines()
 
 
 @pytest.mark.process
@@ -78,11 +77,13 @@ def test_an_application_ends_with_the_lab_whatever_ends_the_lab(tmp_path: Path, 
         env={**os.environ, "FIFO": str(fifo)},
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
     )
     with lab, fifo.open("rb") as held:
         assert held.readline() == b"up\n"
         lab.send_signal(number)
         assert lab.wait() == (-number if number == signal.SIGKILL else 128 + number)
         assert held.read() == b"", "it has let go of the pipe"
+        assert lab.stderr is not None
+        assert (b"interrupted" in lab.stderr.read()) == (number != signal.SIGKILL)
     assert (tmp_path / "scratch").exists() == (number == signal.SIGKILL)
