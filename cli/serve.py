@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from eosin.cli.common.arguments import Parser, fail
 from eosin.cli.common.standard_files import give_up
-from eosin.cli.common.start_time import seconds_since_start
 from eosin.cli.image.state import VARIABLE, State
+from eosin.cli.start_time import seconds_since_start
 from eosin.node.configuration import load_config
 from eosin.node.descriptors import LEAST_LIMIT, descriptor_limit
 from eosin.runtime.logging_format import fields, setup_logging

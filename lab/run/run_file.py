@@ -19,6 +19,8 @@ MOST_BYTES: Final = 1 << 30
 """Of the lines of a file: more would be one that somebody has made to fill a memory."""
 TAKEN: Final = f"replay takes the {FILE} of `eosin lab run --out DIR`, and the files of `pytest --eosin-save DIR`"
 _MAGIC: Final = b"\x28\xb5\x2f\xfd"
+_LOCK: Final = ".lock"
+"""A file in the folder of a run, which the run holds."""
 _NEW: Final = ".new"
 _PIECE: Final = 1024
 """Unpacked at a time, to 32 MiB at most."""
@@ -29,17 +31,15 @@ def alone_in(folder: Path) -> Iterator[None]:
     """Have a folder alone until the end: two runs would write their words into the same files. Raises LabError."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        opened = os.open(folder, os.O_RDONLY)
+        held = (folder / _LOCK).open("a")
     except OSError as error:
         raise LabError(f"cannot write to {folder}: {error.strerror}") from None
-    try:
-        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise LabError(f"another run writes to {folder}: wait for it, or name another --out") from None
-    else:
+    with held:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise LabError(f"another run writes to {folder}: wait for it, or name another --out") from None
         yield
-    finally:
-        os.close(opened)
 
 
 def write_lines(path: Path, lines: Iterable[bytes]) -> None:

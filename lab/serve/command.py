@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from eosin.cli.common.arguments import Parser, fail
-from eosin.cli.common.start_time import seconds_since_start
 from eosin.cli.common.suggestions import did_you_mean, nearest
+from eosin.cli.start_time import seconds_since_start
 from eosin.lab.broker import ThreadedBroker
 from eosin.lab.command import LISTEN, add_broker_options, options_in
 from eosin.lab.common.errors import LabError, PortTakenError

@@ -110,11 +110,11 @@ class Guard:
             return
         status, why = self._verdict(scope)
         if status:
-            await _refuse(send, status, self._told(scope["path"], status, why))
+            await _refuse(send, status, self._body(scope["path"], status, why))
             return
         await self._application(scope, receive, _with_headers(send))
 
-    def _told(self, path: str, status: int, why: str) -> dict[str, object]:
+    def _body(self, path: str, status: int, why: str) -> dict[str, object]:
         """The body of a refusal."""
         under = self._advice.coded_under
         if under is not None and path.startswith(under):

@@ -110,7 +110,7 @@ async def test_a_wait_for_rest_names_the_rule_that_holds_something(broker: Broke
         committing = asyncio.create_task(commit(broker.bootstrap, "held"))
         await asyncio.to_thread(rule.wait_fired, timeout=HANG_S)
         with pytest.raises(LabError, match=rf"not quiet after .*: rule {rule.id} \(EndTxn.*\) holds 1 request; open"):
-            await asyncio.to_thread(broker.settle, timeout=0.05)
+            await asyncio.to_thread(broker.settle, timeout=0)
         await asyncio.to_thread(broker.clock.advance, seconds=1)
     await committing
     broker.settle(timeout=HANG_S)

@@ -61,7 +61,7 @@ def test_members_with_epochs_are_fenced_as_those_of_a_generation_are(
     assert "ConsumerGroupHeartbeat" in used
     assert "JoinGroup" not in used
     assert results["zombie-member"]["notes"][0].startswith("late offsets were answered UNKNOWN_MEMBER_ID")
-    code, results = run(tmp_path, "zombie-member", "fresh-id", timeout=10)
+    code, results = run(tmp_path, "zombie-member", "fresh-id")
     assert (code, "doubled" in results["zombie-member"]["kinds"]) == (1, True)
 
 
