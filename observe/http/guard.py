@@ -9,7 +9,7 @@ import ipaddress
 import json
 import logging
 import re
-from collections.abc import Awaitable, Callable, Collection, MutableMapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping
 from typing import Any, Final, NamedTuple
 
 from eosin.runtime.clock import Clock
@@ -114,7 +114,7 @@ class Guard:
             return
         await self._application(scope, receive, _with_headers(send))
 
-    def _body(self, path: str, status: int, why: str) -> dict[str, object]:
+    def _body(self, path: str, status: int, why: str) -> Mapping[str, object]:
         """The body of a refusal."""
         under = self._advice.coded_under
         if under is not None and path.startswith(under):
@@ -185,7 +185,7 @@ class Guard:
             _LOG.warning("an HTTP request from %s had no valid token", client[0])
 
 
-async def _refuse(send: Send, status: int, told: dict[str, object]) -> None:
+async def _refuse(send: Send, status: int, told: Mapping[str, object]) -> None:
     body = json.dumps(told).encode() + b"\n"
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), *SAFE_HEADERS]
     if status == 400:  # a proxy may have read another request than this
