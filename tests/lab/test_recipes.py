@@ -51,7 +51,7 @@ def run(*command: object, cwd: Path) -> str:
 def test_the_recipes_for_python_pass(tmp_path: Path) -> None:
     for number, recipe in enumerate(recipes("python", LAB)):
         (tmp_path / f"test_recipe_{number}.py").write_text(recipe)
-    assert " 11 passed" in run(sys.executable, "-m", "pytest", "-p", "no:cacheprovider", tmp_path, cwd=tmp_path)
+    assert " 12 passed" in run(sys.executable, "-m", "pytest", "-p", "no:cacheprovider", tmp_path, cwd=tmp_path)
 
 
 @pytest.mark.full
