@@ -58,7 +58,7 @@ RESERVED = (
         rule="only the clock tells the time",
         called=r"time\.(time|time_ns|monotonic|monotonic_ns|sleep)|datetime\.(now|utcnow|today)",
         # __main__ and serve measure the start itself, before there is a clock.
-        owners=("runtime/clock.py", "cli/__main__.py", "cli/serve.py"),
+        owners=("runtime/clock.py", "cli/__main__.py", "cli/start_time.py"),
     ),
     Reserved(
         # The luck of torn writes is that of a seed, as the rest of a test.

@@ -171,6 +171,13 @@ class Shard:
         """Number of groups of all kinds."""
         return len(self.groups) + len(self.consumer) + len(self.share) + len(self.streams)
 
+    def end_session(self, group_id: str, member_id: str) -> bool:
+        """End the session of a member of a group of any kind; False where none runs."""
+        for held in (self.consumer, self.share, self.streams):
+            if group_id in held:
+                return held.end_session(group_id, member_id)
+        return self.runner.end_session(group_id, member_id)
+
     # Life
 
     @property

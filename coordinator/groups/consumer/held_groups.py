@@ -99,6 +99,10 @@ class HeldGroups(Generic[_Group, _Held]):
         left_ms = self._timers.left_ms(TimerKey(group_id, ConsumerTimerKind.SESSION, member_id))
         return None if left_ms is None else max(0, round(timeout_ms - left_ms))
 
+    def end_session(self, group_id: str, member_id: str) -> bool:
+        """End the session of a member as if it had been silent for all of it; False where there is none."""
+        return self._timers.run_out(TimerKey(group_id, ConsumerTimerKind.SESSION, member_id))
+
     def write(self, records: Sequence[NewRecord], settled: Settled) -> None:
         """Write records of the partition's groups."""
         now_ms = self._clock.now_ms()

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from guarded_broker import ADMIN, GuardedBroker, guarded_broker
 
+from eosin.model.features import SHARE_VERSION
 from eosin.model.resources import Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -20,6 +21,7 @@ from eosin.protocol.schemas.share_acknowledge import ShareAcknowledgeRequest
 from eosin.protocol.schemas.share_fetch import ShareFetchRequest
 from eosin.protocol.schemas.share_group_describe import ShareGroupDescribeRequest
 from eosin.protocol.schemas.share_group_heartbeat import ShareGroupHeartbeatRequest
+from eosin.protocol.schemas.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
 ALICE = "User:alice"
 GROUP = ResourceType.GROUP
@@ -35,12 +37,6 @@ async def broker() -> AsyncIterator[GuardedBroker]:
     async with guarded_broker() as running:
         await running.create_topics("mine", "yours")
         yield running
-
-
-async def change_level(broker: GuardedBroker, level: int) -> None:
-    update = FeatureUpdateKey(SHARE_VERSION, level, upgrade_type=1 if level else 3)
-    request = UpdateFeaturesRequest(feature_updates=(update,))
-    assert (await broker.ask(ADMIN, ApiKey.UPDATE_FEATURES, request, version=1)).error_code == NONE
 
 
 async def beat(broker: GuardedBroker, *topics: str, user: str = ALICE) -> Any:
@@ -69,7 +65,9 @@ async def acknowledge(broker: GuardedBroker) -> Any:
 @pytest.mark.parametrize("asked", [beat, fetch, acknowledge])
 async def test_that_share_groups_are_not_served_is_told_before_a_denial(broker: GuardedBroker, asked: Any) -> None:
     assert (await asked(broker)).error_code == NO_GROUP
-    await change_level(broker, 0)
+    lowered = (FeatureUpdateKey(SHARE_VERSION, 0, upgrade_type=2),)
+    request = UpdateFeaturesRequest(feature_updates=lowered)
+    assert (await broker.ask(ADMIN, ApiKey.UPDATE_FEATURES, request, version=1)).error_code == NONE
     assert (await asked(broker)).error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
