@@ -92,6 +92,10 @@ PROOFS: Final[Mapping[str, Proof]] = {
         'a query of format("eosin") through kills of driver, workers, executors and broker',
         *("pipeline_kills", "--kills", "100"),
     ),
+    "properties": _tests(
+        "tests by property with fifty times as many examples, drawn at random",
+        *(*on(CORES), "--timeout", "0", "--times", "50", "tests"),
+    ),
     "realtime": _program(
         "rows of Real-time Mode, once each, through kills of drivers, executors and brokers",
         *("realtime_kills", "--kills", "100"),
