@@ -12,9 +12,9 @@ from typing import Final
 
 from eosin.runtime.clock import Clock
 from eosin.runtime.turns import in_turns
-from eosin.storage.checkpoints.checkpoint import Checkpoint, run_together
+from eosin.storage.checkpoints.checkpoint import Checkpoint, run_together, unsynced_folder
 from eosin.storage.disk.flusher import Durability
-from eosin.storage.disk.interfaces import Disk, WholeSync
+from eosin.storage.disk.interfaces import LACKING_DESCRIPTORS, Disk, WholeSync
 from eosin.storage.disk.space import WritePurpose, is_no_space
 from eosin.storage.log.partition_log import PartitionLog
 
@@ -101,12 +101,31 @@ class CheckpointSaver:
 
     async def _save_each(self, logs: Iterable[PartitionLog]) -> None:
         """Save these logs, a few at a time: clients share the loop and the disk."""
+        folders: dict[str, OSError | None] = {}
         for log in logs:
-            self._begin(log)
+            if await self._has_durable_name(log, folders):
+                self._begin(log)
             if len(self._saving) >= SAVES_AT_ONCE:
                 running = [task for _, task in self._saving.values()]
                 await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
         await self.finish()
+
+    async def _has_durable_name(self, log: PartitionLog, folders: dict[str, OSError | None]) -> bool:
+        """Make sure that the log's directory is found again. One sync of the folder that it is in does for all logs of
+        a round: `folders` are those that were synced, and the errors. After an error no other sync proves anything."""
+        folder = unsynced_folder(log)
+        if folder is None or log.unusable is not None:
+            return True
+        if folder not in folders:
+            folders[folder] = None
+            try:
+                await self._disk.off_loop(self._disk.sync_directory, folder)
+            except OSError as error:
+                folders[folder] = error
+        error = folders[folder]
+        if error is not None and error.errno not in LACKING_DESCRIPTORS:
+            log.fail(error)
+        return error is None
 
     def _begin(self, log: PartitionLog) -> None:
         if log.files_busy or log.unusable is not None or log not in self._unsaved:
@@ -159,8 +178,10 @@ class CheckpointSaver:
                 log.segments.active.finish()
         if len(logs) >= TOGETHER_FROM and sync is not None:
             await self._save_together(sync, logs)
+        folders: dict[str, OSError | None] = {}
         for log in logs:
-            self._begin(log)
+            if await self._has_durable_name(log, folders):
+                self._begin(log)
         await self.finish()
 
     async def _save_together(self, sync: WholeSync, logs: list[PartitionLog]) -> None:
