@@ -47,6 +47,7 @@ class Checkpoint:
         "_lock",
         "_log",
         "_purpose",
+        "_saved_batches",
         "_saved_bytes",
         "_small_files",
         "_snapshots",
@@ -72,7 +73,7 @@ class Checkpoint:
         self._lock = threading.Lock()
         self._cancelled = False
         self.end_offset = log.log_end_offset
-        self._saved_bytes = state.unsaved_bytes
+        self._saved_bytes, self._saved_batches = state.unsaved_bytes, state.unsaved_batches
         self._syncs_epochs = not log.epochs.is_saved
         if self._syncs_epochs:
             self._attempt(log.write_epochs)
@@ -191,7 +192,9 @@ class Checkpoint:
         for index, write in self._indexes:
             index.mark_stored(write.rows)
         snapshots = {offset for offset, _ in self._snapshots}
-        log.checkpoint_state.saved(self.end_offset, size=self._saved_bytes, snapshots=snapshots)
+        log.checkpoint_state.saved(
+            self.end_offset, size=self._saved_bytes, batches=self._saved_batches, snapshots=snapshots
+        )
         log.context.flusher.synced(log, self.end_offset)
 
 

@@ -7,7 +7,7 @@ runs; after a save that found no space the next ones wait a while.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final
 
 from eosin.runtime.clock import Clock
@@ -23,7 +23,9 @@ _LOG: Final = logging.getLogger("eosin.storage")
 CHECKPOINT_BYTES: Final = 64 * 1024 * 1024
 """A log with this much to recover is checkpointed at the next round."""
 SMALL_TOTAL_BYTES: Final = 8 * 1024 * 1024
-"""Bytes that all small logs together may leave to recover. Their batches are small too: this is some 70 000 of them."""
+"""Bytes that all logs which have waited for longer than `LARGE_AFTER_MS` may leave to recover together."""
+TOTAL_BATCHES: Final = 150_000
+"""Batches that all logs may leave to recover together: a start takes some 5 us for each."""
 SAVES_AT_ONCE: Final = 16
 """Logs that are saved at the same time while the broker serves."""
 SMALL_BYTES: Final = 1024 * 1024
@@ -82,7 +84,7 @@ class CheckpointSaver:
                 due.append(log)
 
         await in_turns(list(self._unsaved), add, self._clock)
-        await self._save_each(due or too_many_small(self._unsaved))
+        await self._save_each(due or too_many(self._unsaved, elapsed_ms))
 
     def _is_due(self, log: PartitionLog, elapsed_ms: int) -> bool:
         state = log.checkpoint_state
@@ -202,16 +204,24 @@ class CheckpointSaver:
                 checkpoint.give_up()
 
 
-def too_many_small(waiting: Iterable[PartitionLog]) -> list[PartitionLog]:
-    """The largest of the logs that may wait, as many as bring the rest down to half of the limit; mostly none."""
-    by_size = sorted(waiting, key=lambda log: log.checkpoint_state.unsaved_bytes, reverse=True)
-    excess = sum(log.checkpoint_state.unsaved_bytes for log in by_size) - SMALL_TOTAL_BYTES // 2
-    if excess <= SMALL_TOTAL_BYTES // 2:
+def too_many(waiting: Collection[PartitionLog], elapsed_ms: int) -> Sequence[PartitionLog]:
+    """The logs to save of those that may wait, because all together leave a start too much to recover; mostly none. A
+    log that was saved a moment ago is saved again for the number of its batches alone: bytes are checked in no time."""
+    old = [log for log in waiting if elapsed_ms - log.checkpoint_state.waiting_since_ms >= LARGE_AFTER_MS]
+    return _largest(old, lambda log: log.checkpoint_state.unsaved_bytes, SMALL_TOTAL_BYTES) or _largest(
+        waiting, lambda log: log.checkpoint_state.unsaved_batches, TOTAL_BATCHES
+    )
+
+
+def _largest(logs: Collection[PartitionLog], size: Callable[[PartitionLog], int], limit: int) -> list[PartitionLog]:
+    """The largest logs, as many as bring the rest down to half of the limit; none below the limit."""
+    excess = sum(map(size, logs)) - limit // 2
+    if excess <= limit // 2:
         return []
     chosen = []
-    for log in by_size:
+    for log in sorted(logs, key=size, reverse=True):
         if excess <= 0:
             break
-        excess -= log.checkpoint_state.unsaved_bytes
+        excess -= size(log)
         chosen.append(log)
     return chosen
