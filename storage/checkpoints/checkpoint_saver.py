@@ -124,10 +124,10 @@ class CheckpointSaver:
                 await self._disk.off_loop(self._disk.sync_directory, folder)
             except OSError as error:
                 folders[folder] = error
-        error = folders[folder]
-        if error is not None and error.errno not in LACKING_DESCRIPTORS:
-            log.fail(error)
-        return error is None
+        failure = folders[folder]
+        if failure is not None and failure.errno not in LACKING_DESCRIPTORS:
+            log.fail(failure)
+        return failure is None
 
     def _begin(self, log: PartitionLog) -> None:
         if log.files_busy or log.unusable is not None or log not in self._unsaved:
