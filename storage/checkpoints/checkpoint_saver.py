@@ -24,8 +24,8 @@ CHECKPOINT_BYTES: Final = 64 * 1024 * 1024
 """A log with this much to recover is checkpointed at the next round."""
 SMALL_TOTAL_BYTES: Final = 8 * 1024 * 1024
 """Bytes that all logs which have waited for longer than `LARGE_AFTER_MS` may leave to recover together."""
-TOTAL_BATCHES: Final = 150_000
-"""Batches that all logs may leave to recover together: a start takes some 5 us for each."""
+TOTAL_BATCHES: Final = 70_000
+"""Batches that all logs may leave to recover together: a start takes 5 to 15 us for each."""
 SAVES_AT_ONCE: Final = 16
 """Logs that are saved at the same time while the broker serves."""
 SMALL_BYTES: Final = 1024 * 1024
