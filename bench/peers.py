@@ -115,12 +115,12 @@ def _latency(brokers: Contenders, durability: str, rounds: int) -> list[Row]:
         made.append(producer({"bootstrap.servers": each.broker.address, "transactional.id": "latency"}))
     measured: list[list[list[float]]] = [[] for _ in brokers]
     for _ in range(REPETITIONS):
-        for each in measured:
-            each.append([])
+        for repetitions in measured:
+            repetitions.append([])
         for _ in range(rounds):
             for repetitions, client in zip(measured, made, strict=True):
                 repetitions[-1].extend(commit_times(client, "latency", 50))
-    found = []
+    found: list[Row] = []
     for share, name, goal in ((0.5, "p50", 0.5), (0.99, "p99", None)):
         values = [[percentile(times, share) * 1e6 for times in repetitions] for repetitions in measured]
         found += _rows(brokers, f"commit latency {name}, 1 producer, {durability}", values, "us", Goals(goal, goal))
