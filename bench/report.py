@@ -101,7 +101,7 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def machine() -> dict[str, str]:
-    """What the figures depend on, beside what they are figures of."""
+    """The machine, as far as figures depend on it."""
     return {
         "processor": _processor(),
         "cores": str(os.cpu_count()),

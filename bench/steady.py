@@ -38,7 +38,7 @@ TOPIC_ID: Final = bytes(15) + b"\1"
 IDLE_BUDGET: Final = 0.2
 CHECKPOINT_BUDGET: Final = 2.0
 RECORD_BYTES: Final = {"a record of 1 KiB": 1024, "a batch of 256 KiB": 256 * 1024}
-"""What each written partition gets in a second: by it, it is saved each minute, or each five seconds."""
+"""The batch of each written partition in a second: by it, it is saved each minute, or each five seconds."""
 
 
 class _Storage:
