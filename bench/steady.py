@@ -39,6 +39,8 @@ IDLE_BUDGET: Final = 0.2
 CHECKPOINT_BUDGET: Final = 2.0
 RECORD_BYTES: Final = {"a record of 1 KiB": 1024, "a batch of 256 KiB": 256 * 1024}
 """The batch of each written partition in a second: by it, it is saved each minute, or each five seconds."""
+MOST_BYTES: Final = 4 * 1024**3
+"""Written in all for one figure."""
 
 
 class _Storage:
@@ -101,7 +103,8 @@ async def _upkeep(partitions: int, written: int, minutes: int) -> list[Row]:
         share = await storage.live(for_ms) / for_ms * 1e5
         rows.append(Row(GROUP, f"upkeep of {partitions:,} logs at rest", share, "% of a core", budget=IDLE_BUDGET))
         for what, size in RECORD_BYTES.items():
-            share = await storage.live(for_ms, written=written, size=size) / for_ms * 1e5
+            lived_ms = min(for_ms, MOST_BYTES // (written * size) * ROUND_MS)
+            share = await storage.live(lived_ms, written=written, size=size) / lived_ms * 1e5
             name = f"upkeep of {partitions:,} logs, {what} a second for {written} of them"
             rows.append(Row(GROUP, name, share, "% of a core", budget=CHECKPOINT_BUDGET))
         await storage.manager.close()
