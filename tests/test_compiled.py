@@ -41,6 +41,7 @@ SAME = (
     "tests/security/test_authorizer.py",
 )
 PATCHED = (
+    "tests/storage/test_log_manager.py::test_logs_together_leave_only_so_many_batches_to_recover",
     "tests/storage/test_validation.py::test_a_count_beyond_the_limit_is_refused_without_a_walk",
     "tests/storage/test_validation.py::test_a_decompression_bomb_is_too_large",
     "tests/storage/test_validation.py::test_of_a_batch_of_many_small_blocks_few_are_read_before_a_thread_gets_it",
