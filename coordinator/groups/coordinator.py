@@ -490,10 +490,7 @@ class GroupCoordinator:
         shard = self._shards.of_group(group_id)
         if isinstance(shard, ErrorCode):
             return None
-        for in_kind in (shard.consumer, shard.share, shard.streams):
-            if group_id in in_kind:
-                return in_kind.silent_ms(group_id, member_id)
-        return shard.runner.silent_ms(group_id, member_id)
+        return shard.silent_ms(group_id, member_id)
 
     @property
     def group_count(self) -> int:

@@ -178,6 +178,13 @@ class Shard:
                 return held.end_session(group_id, member_id)
         return self.runner.end_session(group_id, member_id)
 
+    def silent_ms(self, group_id: str, member_id: str) -> int | None:
+        """Time since a member of a group of any kind was heard; None where no session runs."""
+        for held in (self.consumer, self.share, self.streams):
+            if group_id in held:
+                return held.silent_ms(group_id, member_id)
+        return self.runner.silent_ms(group_id, member_id)
+
     # Life
 
     @property

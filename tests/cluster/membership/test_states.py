@@ -171,7 +171,7 @@ def test_a_silent_controller_is_tried_again_until_the_time_is_over() -> None:
 def test_a_lasting_refusal_ends_the_start_at_once(error: ErrorCode) -> None:
     broker = Broker()
     broker.on(Begin())
-    assert broker.refused(error, levels={"share.version": 1}) == (Enter(BrokerState.SHUTTING_DOWN),)
+    assert broker.refused(error, levels={"share.version": 3}) == (Enter(BrokerState.SHUTTING_DOWN),)
     assert broker.lost is not None
     assert ("share.version" in broker.lost) == (error is ErrorCode.UNSUPPORTED_VERSION)
 

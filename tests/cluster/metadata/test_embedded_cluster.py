@@ -130,7 +130,7 @@ async def test_a_level_that_was_lowered_in_a_new_directory_stays_lowered() -> No
     cluster, _ = await started(logs)
     await cluster.finalize_levels({STREAMS_VERSION: 0})
     cluster, _ = await started(logs)
-    assert [cluster.features.level(name) for name in KINDS_OF_GROUPS] == [1, 1, 0]
+    assert [cluster.features.level(name) for name in KINDS_OF_GROUPS] == [1, 2, 0]
 
 
 async def test_the_metadata_log_is_no_topic() -> None:
