@@ -3,13 +3,11 @@
 from collections import Counter
 from typing import Final
 
-from client_features import raise_feature_on
 from wire import Wire, now_ms, unique
 from wire_share_fetcher import GROUP_RESOURCE, NONE, Fetcher
 from wire_share_group import ShareMember
 
 from eosin.client.errors import ClientError
-from eosin.model.features import DEAD_LETTERS_LEVEL, SHARE_VERSION
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import NewRecord, batches, build_batch, iter_records
 from eosin.protocol.schemas.incremental_alter_configs import (
@@ -45,7 +43,6 @@ class LetterGroup:
     async def begin(self, wire: Wire, records: int, *, size: int = 10) -> None:
         """Make both topics and the group, and write so many records."""
         self._made = wire
-        await raise_feature_on(wire, SHARE_VERSION, DEAD_LETTERS_LEVEL)
         await wire.create_topic(self.topic)
         await wire.create_topic(self.to, errors_deadletterqueue_group_enable="true")
         settings = {

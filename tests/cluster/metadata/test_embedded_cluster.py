@@ -21,7 +21,7 @@ from eosin.model.cluster import (
     PartitionState,
     Topic,
 )
-from eosin.model.features import GROUP_VERSION, SHARE_VERSION, STREAMS_VERSION
+from eosin.model.features import GROUP_VERSION, LEVELS_OF_NEW_DIRECTORIES, SHARE_VERSION, STREAMS_VERSION
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import METADATA_TOPIC, ZERO_UUID, TopicPartition
 from eosin.protocol.records.batch import NewRecord, build_batch
@@ -104,7 +104,7 @@ async def test_internal_topics_exist_from_the_first_start_and_no_log_but_the_met
 async def test_a_new_directory_begins_with_every_kind_of_group_and_makes_nothing_for_them() -> None:
     logs = FakeLogManager()
     cluster, _ = await started(logs)
-    assert {name: cluster.features.level(name) for name in KINDS_OF_GROUPS} == dict.fromkeys(KINDS_OF_GROUPS, 1)
+    assert {name: cluster.features.level(name) for name in KINDS_OF_GROUPS} == LEVELS_OF_NEW_DIRECTORIES
     assert (list(cluster.topics), list(logs.logs)) == (INTERNAL, [METADATA_PARTITION])
 
 
