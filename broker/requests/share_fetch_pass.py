@@ -112,12 +112,12 @@ class ShareFetchPass:
             available = await self._check()
             left_ms = until_ms - clock.elapsed_ms()
             is_last = left_ms <= 0 or self._makes_way or self._sharing.is_stopping or self._is_settled
-            reads = available > 0 and (is_last or available >= self._request.min_bytes)
+            reads = available > 0 < self._left_bytes and (is_last or available >= self._request.min_bytes)
             moved = reads and await self._read()
             if is_last or not self._is_first or self._is_settled:
                 return
             if not moved:
-                await self._wait(left_ms, is_sated=reads)
+                await self._wait(left_ms, is_sated=reads or self._left_bytes <= 0)
 
     # Look -----------------------------------------------------------------------------------------------------------
 

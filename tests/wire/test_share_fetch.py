@@ -137,6 +137,15 @@ async def test_a_fetch_acknowledges_and_a_lock_is_renewed(shared: Shared) -> Non
     assert data.acknowledge_error_code == NONE, "it is before the start"
 
 
+async def test_a_fetch_of_no_bytes_is_given_nothing(shared: Shared) -> None:
+    await shared.write(2)
+    member = await shared.fetcher()
+    for _ in range(3):
+        data = await member.data(max_bytes=0, max_wait_ms=50)
+        assert (data.error_code, list(data.acquired_records)) == (NONE, [])
+    assert await member.fetch() == [(0, 1, 1)]
+
+
 async def test_an_unknown_topic_is_told_by_itself(shared: Shared) -> None:
     member = await shared.fetcher()
     answer = await member.response(topic_id=b"0123456789abcdef")
