@@ -26,13 +26,13 @@ from eosin.storage.recovery.producer_replay import rebuild_producers
 @contextmanager
 def sync_skipped() -> Iterator[None]:
     """Records of topics are acknowledged as if they had been synced."""
-    run = Flush.run
+    run_records = Flush.run_records
 
     def careless(self: Flush) -> None:
         if all("/__" in file.path for file in self._files):
-            run(self)
+            run_records(self)
 
-    with patch.object(Flush, "run", careless):
+    with patch.object(Flush, "run_records", careless):
         yield
 
 
@@ -72,13 +72,13 @@ def checksums_not_checked() -> Iterator[None]:
 @contextmanager
 def offsets_not_synced() -> Iterator[None]:
     """Group offsets are acknowledged as if they had been synced."""
-    run = Flush.run
+    run_records = Flush.run_records
 
     def careless(self: Flush) -> None:
         if not any("/__consumer_offsets" in file.path for file in self._files):
-            run(self)
+            run_records(self)
 
-    with patch.object(Flush, "run", careless):
+    with patch.object(Flush, "run_records", careless):
         yield
 
 
