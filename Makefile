@@ -23,6 +23,8 @@ SECONDS ?= 60
 BIN := .venv/bin
 PROOF := $(BIN)/python tests/support/prove.py
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# What builds a package runs once, so pip need not compile all of it to bytecode. (0 says so: pip turns this one round.)
+ONCE := env PIP_NO_COMPILE=0
 ROOMS := runtime protocol storage coordinator client model settings security network cluster broker observe node cli lab testing pipeline
 CODE := $(ROOMS) tests docker $(wildcard bench) setup.py
 TYPED := $(addprefix .types/eosin/,$(ROOMS))
@@ -37,7 +39,7 @@ RUN_WITH = $(if $(filter-out 0,$(or $(COMPILED),$(IS_BUILT))),env PYTHONPATH=$(C
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: peer-suites help setup bytecode compiled wheels dist sbom lock audit run check format lint imports types test gate quick impacted cluster-clients cluster-crash bench fuzz crash soak hostile proofs release codec-fuzz simulate simulate-cluster hunt model model-groups model-replication docs console-pictures certify-clients transcripts docker-test clean conformance conformance-kafka conformance-page
+.PHONY: peer-suites help setup bytecode compiled wheels dist sbom lock audit run check format lint imports types test gate quick impacted cluster-clients cluster-crash bench fuzz crash soak hostile proofs release codec-fuzz simulate simulate-cluster hunt model model-groups model-streams model-replication docs console-pictures certify-clients transcripts docker-test clean conformance conformance-kafka conformance-page
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -73,7 +75,7 @@ compiled: setup  ## compile the path of a transaction into build/compiled, for r
 wheels:  ## build the compiled wheel for each of PYTHONS (default: PYTHON) into dist; needs a C compiler and takes minutes
 	@for python in $(PYTHONS); do \
 		rm -rf build/wheel-env && $$python -m venv build/wheel-env \
-		&& EOSIN_COMPILE=1 build/wheel-env/bin/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist . \
+		&& EOSIN_COMPILE=1 $(ONCE) build/wheel-env/bin/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist . \
 		|| exit 1; \
 	done
 	@rm -rf build/wheel-env; ls dist/*.whl
@@ -95,9 +97,9 @@ dist:  ## build the sdist, the wheel for every interpreter and the compiled whee
 # Its own environment has what a wheel brings along and nothing else, so nothing else is listed; the tool has another one.
 sbom:  ## write dist/eosin.cdx.json: the packages that an installed Eosin consists of, as CycloneDX
 	rm -rf build/sbom && mkdir -p dist
-	$(PYTHON) -m venv build/sbom/tool && build/sbom/tool/bin/python -m pip install --quiet --disable-pip-version-check "cyclonedx-bom>=7,<8"
+	$(PYTHON) -m venv build/sbom/tool && $(ONCE) build/sbom/tool/bin/python -m pip install --quiet --disable-pip-version-check "cyclonedx-bom>=7,<8"
 	$(PYTHON) -m venv --without-pip build/sbom/eosin \
-		&& build/sbom/tool/bin/python -m pip --python build/sbom/eosin/bin/python install --quiet --disable-pip-version-check .
+		&& $(ONCE) build/sbom/tool/bin/python -m pip --python build/sbom/eosin/bin/python install --quiet --disable-pip-version-check .
 	build/sbom/tool/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --output-format JSON \
 		--output-file dist/eosin.cdx.json build/sbom/eosin/bin/python
 	@rm -rf build/sbom; ls dist/eosin.cdx.json
@@ -199,6 +201,9 @@ model: setup  ## everything that two producers, crashes and delays can do to the
 
 model-groups: setup  ## everything that joins, leaves, lost and late messages can do to a small consumer group (ARGS="--list")
 	@PYTHONPATH=tests/support:tests $(BIN)/python -m model_checker.groups $(ARGS)
+
+model-streams: setup  ## the same for a streams group: tasks, copies, static members, updates (ARGS="--list")
+	@PYTHONPATH=tests/support:tests $(BIN)/python -m model_checker.streams $(ARGS)
 
 model-replication: setup  ## everything that crashes, elections and lost messages can do to replicas (ARGS="--list")
 	@PYTHONPATH=tests/support:tests $(BIN)/python -m model_checker.replication $(ARGS)

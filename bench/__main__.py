@@ -8,7 +8,7 @@ from pathlib import Path
 from descendants import end_with_me
 from sources import ROOMS, ROOT
 
-from bench.report import Row, table, write_json
+from bench.report import Row, load, machine, table, write_json
 
 NAMES = (
     "codec",
@@ -29,6 +29,7 @@ NAMES = (
     "state_log",
     "metadata",
     "scale",
+    "steady",
     "recorder",
     "seeing",
     "page",
@@ -54,12 +55,15 @@ def main() -> None:
         # As pip installs them: else every start of an edited checkout would measure the compiler.
         compileall.compile_dir(ROOT / room, quiet=1)
     rows: list[Row] = []
+    before = load()
+    print(f"{'; '.join(f'{name} {value}' for name, value in machine().items())}; load before {before}", flush=True)
     for name in options.names or NAMES:
         print(f"... {name}", flush=True)
         found = importlib.import_module(f"bench.{name}").run(quick=options.quick)
         rows += found
         print(table(found), flush=True)
-    write_json(rows, options.json)
+    print(f"load after {load()}", flush=True)
+    write_json(rows, options.json, (before, load()))
     missed = [f"{row.group}: {row.name}" for row in rows if row.met is False]
     print(f"{len(rows)} figures in {options.json}; budgets missed: {'; '.join(missed) or 'none'}")
 

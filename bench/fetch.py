@@ -3,17 +3,14 @@
 import tempfile
 from pathlib import Path
 
-from broker_process import BrokerProcess
-
 from bench import peers
+from bench.contenders import apache_kafka, contenders
 from bench.report import Row
 
 
 def run(quick: bool = False) -> list[Row]:
-    """Both brokers up, asked in turns. Raises NotHere without java and, the first time, Maven."""
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        BrokerProcess(Path(folder) / "data", durability="os") as ours,
-        peers.apache_kafka(Path(folder)) as theirs,
-    ):
-        return peers.records((ours, theirs), "os", (16 if quick else 256) * peers.MIB, 2 if quick else 15)
+    """All brokers up, asked in turns. Raises NotHere without java and, the first time, Maven."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        with contenders(folder, "os", apache_kafka(folder)) as brokers:
+            return peers.records(brokers, "os", (16 if quick else 128) * peers.MIB, 2 if quick else 9)

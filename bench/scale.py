@@ -20,7 +20,7 @@ from typing import Any, Final
 from apache_kafka import ApacheKafka
 from broker_process import BrokerProcess
 
-from bench.peers import apache_kafka
+from bench.contenders import apache_kafka
 from bench.raw_connection import RawConnection, frame, resident_bytes
 from bench.report import Row, percentile
 from bench.throughput import batch_of, create_topic, produce
@@ -105,7 +105,7 @@ def _probed(port: int, work: Callable[[], object]) -> Probe:
     return probe
 
 
-def _wire_with_topics(broker: Broker, partitions: int = 0) -> RawConnection:
+def wire_with_topics(broker: Broker, partitions: int = 0) -> RawConnection:
     """A connection, the probe's topic, and topics with so many partitions in all."""
     wire = RawConnection(broker.port)
     create_topic(wire, "probe")
@@ -186,7 +186,7 @@ def _go_on(opened: socket.socket, events: int, hello: bytes) -> bool:
 
 
 def _connections(broker: Broker, count: int, seconds: float) -> dict[str, float]:
-    wire = _wire_with_topics(broker)
+    wire = wire_with_topics(broker)
     create_topic(wire, "quiet")
     wire.close()
     before = resident_bytes(broker.pid)
@@ -257,7 +257,7 @@ def _is_closed(opened: socket.socket) -> bool:
 
 
 def _slow_readers(broker: Broker, readers: int, seconds: float) -> dict[str, float]:
-    wire = _wire_with_topics(broker)
+    wire = wire_with_topics(broker)
     create_topic(wire, "large")
     batch = batch_of(KIB, MIB)
     produce(wire, "large", batch, SLOW_READER_BYTES // len(batch) + 1)
@@ -291,7 +291,7 @@ def _slow_readers(broker: Broker, readers: int, seconds: float) -> dict[str, flo
 # --- partitions
 
 
-def _write_each(wire: RawConnection, partitions: int) -> None:
+def write_each(wire: RawConnection, partitions: int) -> None:
     """One record to each partition."""
     batch = bytes(build_batch([NewRecord(key=None, value=b"x")], timestamp=int(time.time() * 1000)))
     for number in range(0, partitions, PARTITIONS_PER_TOPIC):
@@ -308,10 +308,10 @@ def _count_in(number: int, partitions: int) -> int:
 def _partitions(broker: BrokerProcess, count: int, seconds: float, *, written: bool) -> dict[str, float]:
     """Starts and stops the broker itself."""
     broker.start()
-    wire = _wire_with_topics(broker, count)
+    wire = wire_with_topics(broker, count)
     figures = {}
     if written:
-        during = _probed(broker.port, lambda: _write_each(wire, count))
+        during = _probed(broker.port, lambda: write_each(wire, count))
         figures[f"an append beside the first record of each of {count:,} partitions, longest|ms"] = during.milliseconds(
             1.0
         )

@@ -2,9 +2,10 @@
 
 Every transaction writes ten records of 100 bytes to each of some partitions and commits. One connection tells the
 latency; sixteen, each with one request in flight, tell what a transaction costs a broker that is busy. What is measured
-beside it, in turns in the same run: Apache Kafka with the same requests, a bare uvloop server that echoes the two
-requests of a transaction of one partition, `fdatasync` of a file, and Heartbeats as the unit of CPU: of the same
-connections, and of sixteen that keep the broker busy, which is the least that a request can cost.
+beside it, in turns in the same run: the compiled broker and Apache Kafka with the same requests, a bare uvloop server
+that echoes the two requests of a transaction of one partition, `fdatasync` of a file, and Heartbeats as the unit of
+CPU: of the same connections, and of sixteen that keep the broker busy, which is the least that a request can cost.
+Every figure is taken in several repetitions; its median and range are told.
 """
 
 import os
@@ -15,15 +16,14 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
-from apache_kafka import PUBLISHED_JVM, ApacheKafka
-from broker_process import BrokerProcess
+from apache_kafka import ApacheKafka
 from toolchains import NotHere
 
+from bench.contenders import COMPILED, PLAIN, Contender, apache_kafka, contenders, rows, settings_of_kafka
 from bench.raw_connection import RawConnection, cpu_seconds, frame
-from bench.report import Row, percentile
+from bench.report import Row, percentile, repeated
 from bench.small_requests import echo, heartbeat, load
 from bench.throughput import create_topic
-from eosin.network import connection as connection_module
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.records.batch import NewRecord, build_batch
@@ -35,8 +35,9 @@ from eosin.protocol.wire.codec import decode_response
 GROUP: Final = "A transaction at the wire"
 PARTITIONS: Final = (1, 16, 64)
 BUSY_CONNECTIONS: Final = 16
-HEARTBEATS_BUDGET: Final = 8 if str(connection_module.__file__).endswith(".so") else 15
-"""Of CPU for a transaction of one partition; the lower one is for compiled modules."""
+HEARTBEATS_BUDGETS: Final = {COMPILED: 8, PLAIN: 15}
+"""Of CPU for a transaction of one partition."""
+REPETITIONS: Final = 3
 ECHOES_BUDGET: Final = 2
 
 _RECORDS: Final = tuple(NewRecord(key=None, value=b"x" * 100) for _ in range(10))
@@ -45,7 +46,6 @@ _RETRY_S: Final = 0.001
 _GIVE_UP_S: Final = 30
 _SYNCED_BYTES: Final = 2048
 
-Broker = BrokerProcess | ApacheKafka
 Accepted = Callable[[memoryview], bool]
 """Returns True if an answer is the final one, and False if its request came too early."""
 
@@ -161,12 +161,13 @@ def _echo_all(connections: Sequence[RawConnection], request: bytes) -> float:
 
 
 class _Cost:
-    """CPU seconds of a process over so many requests or transactions."""
+    """CPU of a process for a request or a transaction, us, of each repetition."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
         self._seconds = 0.0
         self._count = 0
+        self.each_us: list[float] = []
 
     @contextmanager
     def of(self, count: int) -> Iterator[None]:
@@ -176,24 +177,25 @@ class _Cost:
         self._seconds += cpu_seconds(self._pid) - before
         self._count += count
 
-    @property
-    def each_us(self) -> float:
-        """Of one."""
-        return self._seconds / self._count * 1e6
+    def end(self) -> None:
+        """A repetition has ended."""
+        self.each_us.append(self._seconds / self._count * 1e6)
+        self._seconds, self._count = 0.0, 0
 
 
 class _Subject:
     """A broker, and what was measured of it so far."""
 
-    def __init__(self, broker: Broker, partitions: int) -> None:
-        self._broker = broker
-        self.times: list[float] = []
-        """Seconds of each transaction that had the broker for itself."""
+    def __init__(self, contender: Contender, partitions: int) -> None:
+        self.contender = contender
+        self._broker = broker = contender.broker
+        self.times: list[list[float]] = [[]]
+        """Seconds of each transaction that had the broker for itself, by repetition."""
         # By how many connections were busy.
         self.transactions = {busy: _Cost(broker.pid) for busy in (1, BUSY_CONNECTIONS)}
         self.heartbeats = {busy: _Cost(broker.pid) for busy in (1, BUSY_CONNECTIONS)}
-        self.least_us: list[float] = []
-        """CPU of a Heartbeat while the broker has no pause."""
+        self.least_us: list[list[float]] = [[]]
+        """CPU of a Heartbeat while the broker has no pause, by repetition."""
         topic = f"wire-{partitions}"
         admin = RawConnection(broker.port)
         create_topic(admin, topic, partitions)
@@ -219,7 +221,7 @@ class _Subject:
         with self.transactions[busy].of(rounds * busy):
             times = [_transact_all(producers) for _ in range(rounds)]
         if busy == 1:
-            self.times += times
+            self.times[-1] += times
 
     def beat(self, busy: int, rounds: int) -> None:
         """So many Heartbeats of each of `busy` connections."""
@@ -230,7 +232,18 @@ class _Subject:
 
     def saturate(self, seconds: float) -> None:
         """Heartbeats as fast as they are answered."""
-        self.least_us.append(load(self._broker.pid, self._broker.port, heartbeat(), seconds)[1])
+        self.least_us[-1].append(load(self._broker.pid, self._broker.port, heartbeat(), seconds)[1])
+
+    def end(self) -> None:
+        """A repetition has ended, and another one follows."""
+        for cost in (*self.transactions.values(), *self.heartbeats.values()):
+            cost.end()
+        self.times.append([])
+        self.least_us.append([])
+
+    def microseconds(self, share: float) -> list[float]:
+        """A percentile of what transactions took, of each repetition that has ended."""
+        return [percentile(times, share) * 1e6 for times in self.times[:-1]]
 
     def close(self) -> None:
         """Close the connections."""
@@ -242,7 +255,8 @@ class _SyncedFile:
     """Appends to a file, each with its own sync."""
 
     def __init__(self, folder: Path) -> None:
-        self.times: list[float] = []
+        self.times: list[list[float]] = [[]]
+        """Seconds that each took, by repetition."""
         self._file = os.open(folder / "synced", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
     def sync(self, rounds: int) -> None:
@@ -251,7 +265,11 @@ class _SyncedFile:
             started = time.perf_counter()
             os.write(self._file, bytes(_SYNCED_BYTES))
             os.fdatasync(self._file)
-            self.times.append(time.perf_counter() - started)
+            self.times[-1].append(time.perf_counter() - started)
+
+    def end(self) -> None:
+        """A repetition has ended, and another one follows."""
+        self.times.append([])
 
     def close(self) -> None:
         """Close the file."""
@@ -259,91 +277,100 @@ class _SyncedFile:
 
 
 def _kafka(folder: Path, durability: str) -> ApacheKafka | None:
-    settings = {"log.flush.interval.messages": "1"} if durability == "fsync" else {}
     try:
-        return ApacheKafka(folder / "kafka", settings=settings, heap_mb=1024, jvm=PUBLISHED_JVM)
+        return apache_kafka(folder, settings_of_kafka(durability))
     except NotHere as missing:
         print(f"without Apache Kafka: {missing}", flush=True)
         return None
 
 
 def _measure(durability: str, quick: bool) -> list[Row]:
-    rounds, at_once, warm_up_s = (2, 10, 0.5) if quick else (15, 20, 10)
-    rows: list[Row] = []
+    rounds, at_once, warm_up_s = (2, 10, 0.5) if quick else (4, 20, 5)
+    found: list[Row] = []
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        ours = stack.enter_context(BrokerProcess(folder / "data", durability=durability))
-        kafka = _kafka(folder, durability)
-        peer = "" if kafka is None else f"Apache Kafka {kafka.version}"
-        brokers: list[Broker] = [ours] if kafka is None else [ours, stack.enter_context(kafka)]
+        brokers = stack.enter_context(contenders(folder, durability, _kafka(folder, durability)))
         _, echo_port = stack.enter_context(echo())
         echoing = RawConnection(echo_port)
         for partitions in PARTITIONS:
-            subjects = [_Subject(broker, partitions) for broker in brokers]
+            subjects = [_Subject(each, partitions) for each in brokers]
             synced = _SyncedFile(folder)
-            echoes: list[float] = []
+            echoes: list[list[float]] = []
             requests = subjects[0].requests()
             for subject in subjects:
                 subject.warm_up(warm_up_s)
-            for _ in range(rounds):
+            for _ in range(REPETITIONS):
+                echoes.append([])
+                for _ in range(rounds):
+                    for subject in subjects:
+                        for busy in (1, BUSY_CONNECTIONS):
+                            subject.transact(busy, max(1, at_once // busy))
+                            subject.beat(busy, 10 * max(1, at_once // busy))
+                        if subject.contender.is_ours and partitions == 1:
+                            subject.saturate(0.3)
+                    echoes[-1] += [sum(_echo_all([echoing], each) for each in requests) for _ in range(at_once)]
+                    synced.sync(at_once)
+                synced.end()
                 for subject in subjects:
-                    for busy in (1, BUSY_CONNECTIONS):
-                        subject.transact(busy, max(1, at_once // busy))
-                        subject.beat(busy, 10 * max(1, at_once // busy))
-                subjects[0].saturate(0.3)
-                echoes += [sum(_echo_all([echoing], each) for each in requests) for _ in range(at_once)]
-                synced.sync(at_once)
-            rows += _rows(f"{partitions} partitions, {durability}", peer, subjects)
+                    subject.end()
+            found += _rows(f"{partitions} partitions, {durability}", subjects)
             if partitions == 1:
-                rows += _beside_little(durability, subjects[0], echoes, synced)
+                for subject in subjects:
+                    if subject.contender.is_ours:
+                        found += _beside_little(durability, subject, echoes, synced)
             for subject in subjects:
                 subject.close()
             synced.close()
         echoing.close()
-    return rows
+    return found
 
 
-def _rows(what: str, peer: str, subjects: Sequence[_Subject]) -> list[Row]:
+def _rows(what: str, subjects: Sequence[_Subject]) -> list[Row]:
     """Beside Apache Kafka, if it is there."""
 
-    def row(name: str, value: Callable[[_Subject], float]) -> Row:
-        values = [value(subject) for subject in subjects]
-        return Row(GROUP, f"{name}, {what}", values[0], "us", values[1] if len(values) > 1 else None, peer)
+    def of(name: str, values: Callable[[_Subject], list[float]]) -> list[Row]:
+        figures = [(subject.contender, values(subject)) for subject in subjects]
+        return rows(GROUP, f"{name}, {what}", figures, "us")
 
     return [
-        row("latency p50", lambda subject: percentile(subject.times, 0.5) * 1e6),
-        row("latency p99", lambda subject: percentile(subject.times, 0.99) * 1e6),
-        row("broker CPU, 1 connection", lambda subject: subject.transactions[1].each_us),
-        row(
+        *of("latency p50", lambda subject: subject.microseconds(0.5)),
+        *of("latency p99", lambda subject: subject.microseconds(0.99)),
+        *of("broker CPU, 1 connection", lambda subject: subject.transactions[1].each_us),
+        *of(
             f"broker CPU, {BUSY_CONNECTIONS} connections",
             lambda subject: subject.transactions[BUSY_CONNECTIONS].each_us,
         ),
     ]
 
 
-def _beside_little(durability: str, ours: _Subject, echoes: Sequence[float], synced: _SyncedFile) -> list[Row]:
+def _beside_little(
+    durability: str, ours: _Subject, echoes: Sequence[Sequence[float]], synced: _SyncedFile
+) -> list[Row]:
     """Beside what can hardly be less. The goals are those of durability `os`, where nothing waits for a disk."""
-    p50, p99 = (percentile(ours.times, share) * 1e6 for share in (0.5, 0.99))
-    echo_p50, echo_p99 = (percentile(echoes, share) * 1e6 for share in (0.5, 0.99))
-    sync_p50, sync_p99 = (percentile(synced.times, share) * 1e6 for share in (0.5, 0.99))
-    where = f"1 partition, {durability}"
+    kind = ours.contender.kind
+    where = f"1 partition, {durability}{f', {kind}' if kind == COMPILED else ''}"
+
+    def beside(name: str, values: Sequence[float], references: Sequence[float], peer: str, budget: float | None) -> Row:
+        name = f"{name}, {where}"
+        return repeated(GROUP, name, values, "us", references=references, reference_name=peer, budget=budget)
+
+    found = []
+    for share, name, budget in ((0.5, "p50", ECHOES_BUDGET), (0.99, "p99", None)):
+        taken = ours.microseconds(share)
+        if durability == "os":
+            least = [percentile(times, share) * 1e6 for times in echoes]
+            found.append(beside(f"latency {name} beside two echoes", taken, least, "two bare echoes", budget))
+        else:
+            least = [percentile(times, share) * 1e6 for times in synced.times[:-1]]
+            found.append(beside(f"latency {name} beside fdatasync", taken, least, "one fdatasync", None))
     if durability != "os":
-        return [
-            Row(GROUP, f"latency p50 beside fdatasync, {where}", p50, "us", sync_p50, "one fdatasync"),
-            Row(GROUP, f"latency p99 beside fdatasync, {where}", p99, "us", sync_p99, "one fdatasync"),
-        ]
-    peer = "two bare echoes"
-    rows = [
-        Row(GROUP, f"latency p50 beside two echoes, {where}", p50, "us", echo_p50, peer, ECHOES_BUDGET),
-        Row(GROUP, f"latency p99 beside two echoes, {where}", p99, "us", echo_p99, peer),
-    ]
-    least = percentile(ours.least_us, 0.5)
+        return found
+    least = [percentile(each, 0.5) for each in ours.least_us[:-1]]
     for busy in (1, BUSY_CONNECTIONS):
-        cost, unit = ours.transactions[busy].each_us, ours.heartbeats[busy].each_us
-        name = f"broker CPU in Heartbeats, {busy} connections, {where}"
-        rows.append(Row(GROUP, name, cost, "us", unit, "Heartbeat of the same"))
-        rows.append(Row(GROUP, name, cost, "us", least, "Heartbeat without a pause", HEARTBEATS_BUDGET))
-    return rows
+        costs, name = ours.transactions[busy].each_us, f"broker CPU in Heartbeats, {busy} connections"
+        found.append(beside(name, costs, ours.heartbeats[busy].each_us, "Heartbeat of the same", None))
+        found.append(beside(name, costs, least, "Heartbeat without a pause", HEARTBEATS_BUDGETS[kind]))
+    return found
 
 
 def run(quick: bool = False) -> list[Row]:

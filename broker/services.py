@@ -16,6 +16,8 @@ from eosin.runtime.thread_turns import ThreadTurns
 from eosin.security.session import EVERYBODY_MAY, Authorizer
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
+
     from eosin.broker.config.store_reloads import ReloadStores
     from eosin.broker.fetching.sessions import FetchSessions
     from eosin.broker.markers import LocalMarkers
@@ -33,7 +35,10 @@ if TYPE_CHECKING:
     from eosin.coordinator.transactions.ports import TransactionObserver
     from eosin.model.acl_entries import AclEntries
     from eosin.model.cluster import Cluster
+    from eosin.protocol.names import TopicPartition
     from eosin.settings.broker import BrokerConfig
+
+    HighWatermarks = Callable[[Iterable[TopicPartition]], Awaitable[Mapping[TopicPartition, int]]]
 
 
 @dataclass(slots=True)
@@ -56,6 +61,8 @@ class Services:
     """The durable states of what share groups read."""
     sharing: "Sharing"
     """Share groups at the leader of their partitions."""
+    high_watermarks_elsewhere: "HighWatermarks | None" = None
+    """Tells how far partitions that other brokers lead are committed; None where there are no others."""
     unserved_groups: UnservedGroups = field(init=False)
     streams_topics: StreamsTopics = field(init=False)
     large_batches: LargeBatches = field(init=False)

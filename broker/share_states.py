@@ -4,7 +4,7 @@ coordinator where it is this broker (share-state.md).
 Nothing is imported, made or read before somebody asks for a state: a broker without share groups pays nothing for them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from eosin.model.cluster import ClusterListener, PartitionState, Topic
@@ -17,9 +17,18 @@ if TYPE_CHECKING:
     from eosin.broker.partitions import Partitions
     from eosin.coordinator.share_state.shards.coordinator import ShareCoordinator
     from eosin.coordinator.share_state.store import RetryingShareStates
-    from eosin.coordinator.share_states import SharePartition, ShareState, ShareStateSummary, StateBatch
+    from eosin.coordinator.share_states import (
+        SharePartition,
+        ShareState,
+        ShareStateStore,
+        ShareStateSummary,
+        StateBatch,
+    )
     from eosin.model.cluster import Cluster
     from eosin.settings.broker import BrokerConfig
+
+    StateRoutes = Callable[[Callable[[], ShareStateStore]], ShareStateStore]
+    """Makes the way to every share coordinator of a cluster; it gets the way to this broker's own."""
 
 
 class ShareStates:
@@ -34,9 +43,12 @@ class ShareStates:
         chance: Chance,
         config: "BrokerConfig",
         wire_clock: Clock | None = None,
+        routes: "StateRoutes | None" = None,
     ) -> None:
-        """Requests wait on `wire_clock`, by default `clock`."""
+        """Requests wait on `wire_clock`, by default `clock`. `routes` lead to the coordinators of a cluster; None where
+        this broker's own coordinates everything, and nobody can depose it."""
         self._cluster = cluster
+        self._routes = routes
         self._partitions = partitions
         self._clock = clock
         self._wire_clock = wire_clock or clock
@@ -60,6 +72,7 @@ class ShareStates:
                 clock=self._clock,
                 config=share_state_config(self._config),
                 wire_clock=self._wire_clock,
+                confirms_reads=self._routes is not None,
             )
             if self._stopped:
                 self._coordinator.close()
@@ -124,9 +137,8 @@ class ShareStates:
             from eosin.coordinator.share_state.store import RetryingShareStates
 
             timeout_ms = self._config.share_coordinator_write_timeout_ms
-            self._store = RetryingShareStates(
-                self.coordinator, clock=self._wire_clock, chance=self._chance, timeout_ms=timeout_ms
-            )
+            once = self.coordinator if self._routes is None else self._routes(lambda: self.coordinator)
+            self._store = RetryingShareStates(once, clock=self._wire_clock, chance=self._chance, timeout_ms=timeout_ms)
             if self._stopped:
                 self._store.close()
         return self._store

@@ -14,6 +14,7 @@ from eosin.runtime.clock import Clock
 
 if TYPE_CHECKING:
     from eosin.model.cluster import Cluster
+    from eosin.network.api import RequestContext
 
 MOST_FAILURES: Final = 10_000
 """Failures that are remembered; beyond, the oldest is forgotten, and tried again sooner."""
@@ -32,37 +33,43 @@ class StreamsTopics:
         self._failures: dict[str, tuple[float, str]] = {}
         """Until when, and why."""
 
-    async def create(self, topics: Sequence[InternalTopic], *, heartbeat_interval_ms: int) -> str:
-        """Create these topics, as far as they are not there, and wait for it. Returns what has failed of late, as
-        sentences; empty if nothing has."""
+    async def create(
+        self, topics: Sequence[InternalTopic], context: "RequestContext", *, heartbeat_interval_ms: int
+    ) -> str:
+        """Create these topics in the name of a member's client, as far as they are not there, and wait for it. Returns
+        what has failed of late, as sentences; empty if nothing has."""
         waited = []
         for topic in topics:
             failure = self._failures.get(topic.name)
             if failure is not None and self._clock.elapsed_ms() < failure[0]:
                 continue
             self._failures.pop(topic.name, None)
-            waited.append(self._creation(topic, heartbeat_interval_ms))
+            waited.append(self._creation(topic, context, heartbeat_interval_ms))
         if waited:
             await asyncio.wait(waited)
         told = [failure[1] for topic in topics if (failure := self._failures.get(topic.name)) is not None]
         more = f" {len(told) - MOST_TOLD} more have failed." if len(told) > MOST_TOLD else ""
         return " ".join(told[:MOST_TOLD]) + more
 
-    def _creation(self, topic: InternalTopic, heartbeat_interval_ms: int) -> "asyncio.Task[str | None]":
+    def _creation(
+        self, topic: InternalTopic, context: "RequestContext", heartbeat_interval_ms: int
+    ) -> "asyncio.Task[str | None]":
         task = self._creating.get(topic.name)
         if task is None:
-            task = asyncio.get_running_loop().create_task(self._create(topic))
+            task = asyncio.get_running_loop().create_task(self._create(topic, context))
             self._creating[topic.name] = task
             task.add_done_callback(lambda done: self._ended(topic.name, done, _INTERVALS * heartbeat_interval_ms))
         return task
 
-    async def _create(self, topic: InternalTopic) -> str | None:
+    async def _create(self, topic: InternalTopic, context: "RequestContext") -> str | None:
         """Create a topic; the reason why it could not be."""
-        outcome = await self._cluster.create_topic(
+        outcome = await self._cluster.create_for_client(
             topic.name,
             partitions=topic.partitions,
             replication_factor=topic.replication_factor or -1,
             configs=dict(topic.configs),
+            client_host=context.client_host,
+            principal=context.session.principal,
         )
         if outcome.error in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
             return None

@@ -5,6 +5,7 @@ because the time to import is time to start. `pipeline` and other distributions 
 group `eosin.commands` whose object is such a `main`.
 """
 
+import gc
 import os
 import signal
 import sys
@@ -133,7 +134,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         complete(tuple(COMMANDS))
     given = sys.argv[1:]
-    open_closed_ones(needs_output=given[:1] != ["serve"])
+    is_broker = given[:1] == ["serve"]
+    open_closed_ones(needs_output=not is_broker)
+    if is_broker:
+        gc.disable()  # all that is imported stays: `serve` enables it when that is done
     try:
         return until_output_fails(lambda: _run(given))
     finally:

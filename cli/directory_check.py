@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from eosin.coordinator.groups.log.check import GroupCheck
 from eosin.coordinator.hashing import partition_for
+from eosin.coordinator.share_state.log.check import StateCheck, state_name
 from eosin.coordinator.transactions.log.check import TransactionCheck, TransactionFinding
 from eosin.coordinator.transactions.log.records import CorruptTransactionLog
 from eosin.protocol.names import (
@@ -34,7 +36,7 @@ from eosin.storage.inspection.partition_check import CheckOrder, PartitionCheck
 from eosin.storage.inspection.segment_values import record_values
 from eosin.storage.inspection.segment_walk import FoundBatch
 from eosin.storage.inspection.topics import KnownTopics
-from eosin.storage.inspection.values import ERROR, WARNING, FileProblem, RecordFound, Value
+from eosin.storage.inspection.values import ERROR, WARNING, Decoded, FileProblem, Value
 
 _DECODED: tuple[str, ...] = (
     METADATA_TOPIC,
@@ -43,7 +45,6 @@ _DECODED: tuple[str, ...] = (
     SHARE_GROUP_STATE_TOPIC,
 )
 """The topics whose records are decoded, in the order in which they are checked."""
-_DELIVERY_STATES = range(5)
 
 
 class TransactionsFound(Value, frozen=True, kw_only=True, tag="transactions"):
@@ -88,6 +89,8 @@ class DirectoryCheck:
         self._findings = _Findings(path)
         self._topics = KnownTopics()
         self._transactions: TransactionCheck | None = None
+        self._internal: GroupCheck | StateCheck | None = None
+        """Of the partition that is being read, if it is one of groups or of states."""
 
     def run(self) -> Iterator[Value]:
         """Everything that is found, the problems of each partition behind it. Raises UnusableDirectory, OSError."""
@@ -125,6 +128,7 @@ class DirectoryCheck:
     def _partition(self, directory: Directory, partition: TopicPartition) -> Iterator[Value]:
         path = f"{self._path}/{partition}"
         errors = self._findings.counts[ERROR]
+        self._internal = _internal_check(partition)
         check = PartitionCheck(
             self._disk,
             CheckOrder(
@@ -150,6 +154,9 @@ class DirectoryCheck:
         found = check.run()
         self._check_topic(directory, partition)
         facts = check.facts
+        if self._internal is not None and facts.is_reliable:
+            for verdict in self._internal.finish():
+                self._add_finding(path, verdict)
         if partition.topic == METADATA_TOPIC:
             self._topics.is_known = True
         elif partition.topic == TRANSACTION_STATE_TOPIC and self._transactions is not None:
@@ -174,39 +181,27 @@ class DirectoryCheck:
             for value in record_values(path, found, partition.topic):
                 if isinstance(value, FileProblem):
                     self._findings.add(value)
-                elif partition.topic == CONSUMER_OFFSETS_TOPIC:
-                    self._check_home(path, partition, value)
-                elif partition.topic == SHARE_GROUP_STATE_TOPIC:
-                    self._check_state(path, partition, value)
+                elif self._internal is not None and value.decoded is not None:
+                    self._check_home(path, partition, value.decoded, value.offset)
+                    for verdict in self._internal.show(value.decoded, value.offset):
+                        self._add_finding(path, verdict)
             if partition.topic == METADATA_TOPIC:
                 self._topics.show(found)
 
-    def _check_home(self, path: str, partition: TopicPartition, record: RecordFound) -> None:
-        """Check that a group's record is in the partition that the group belongs to."""
-        topic = self._topics.get(CONSUMER_OFFSETS_TOPIC)
-        group = None if record.decoded is None else record.decoded.key.get("group")
-        if topic is None or not group:
-            return  # without a group it is the end of a topic's offsets, in each partition that has some
-        home = partition_for(group, topic.partitions)
-        if home != partition.partition:
-            self._add_finding(
-                path, TransactionFinding(ERROR, f"group {group!r} belongs to partition {home}", record.offset)
-            )
-
-    def _check_state(self, path: str, partition: TopicPartition, record: RecordFound) -> None:
-        """Check that a share partition's record is in the partition that keeps its state, and can be served."""
-        topic, decoded = self._topics.get(SHARE_GROUP_STATE_TOPIC), record.decoded
-        if decoded is None or not decoded.key:
+    def _check_home(self, path: str, partition: TopicPartition, decoded: Decoded, offset: int) -> None:
+        """Check that a record of a group, or of a share partition's state, is in the partition that it belongs to."""
+        topic = self._topics.get(partition.topic)
+        if topic is None or not decoded.key:
             return
-        name = ":".join(str(decoded.key[part]) for part in ("group_id", "topic_id", "partition"))
-        home = partition.partition if topic is None else partition_for(name, topic.partitions)
+        if partition.topic == SHARE_GROUP_STATE_TOPIC:
+            name, what = state_name(decoded), "the state of"
+        else:
+            name, what = decoded.key.get("group") or decoded.key.get("group_id", ""), "group"
+        if not name:
+            return  # without a group it is the end of a topic's offsets, in each partition that has some
+        home = partition_for(name, topic.partitions)
         if home != partition.partition:
-            reason = f"the state of {name!r} belongs to partition {home}"
-            self._add_finding(path, TransactionFinding(ERROR, reason, record.offset))
-        for batch in (decoded.value or {}).get("state_batches", ()):
-            if batch["first_offset"] > batch["last_offset"] or batch["delivery_state"] not in _DELIVERY_STATES:
-                reason = f"the state of {name!r} has a batch that makes no sense: {batch}"
-                self._add_finding(path, TransactionFinding(ERROR, reason, record.offset))
+            self._add_finding(path, TransactionFinding(ERROR, f"{what} {name!r} belongs to partition {home}", offset))
 
     def _add_finding(self, path: str, verdict: TransactionFinding) -> None:
         self._findings.add(FileProblem(path, reason=verdict.reason, offset=verdict.offset, severity=verdict.severity))
@@ -254,6 +249,13 @@ class DirectoryCheck:
         for partition, reason in transactions.never_judged():
             if partition not in present:
                 self._findings.add(FileProblem(str(partition), reason=reason))
+
+
+def _internal_check(partition: TopicPartition) -> GroupCheck | StateCheck | None:
+    """The check of a partition's records against one another, if it is one of groups or of states."""
+    if partition.topic == CONSUMER_OFFSETS_TOPIC:
+        return GroupCheck()
+    return StateCheck() if partition.topic == SHARE_GROUP_STATE_TOPIC else None
 
 
 def _rank(partition: TopicPartition) -> tuple[int, TopicPartition]:

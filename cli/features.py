@@ -25,7 +25,7 @@ _MEANINGS: Final = {
     "kraft.version": "1: the controllers change while they run (KIP-853)",
     "transaction.version": "2: an epoch of its own for each transaction (KIP-890)",
     "group.version": "1: consumer groups by group.protocol=consumer (KIP-848)",
-    "share.version": "1: share groups (KIP-932)",
+    "share.version": "1: share groups (KIP-932); 2: their dead letters (KIP-1191)",
     "streams.version": "1: groups of Kafka Streams by group.protocol=streams (KIP-1071)",
     "eligible.leader.replicas.version": "1: replicas outside of the ISR that may lead (KIP-966)",
     "eosin.version": "tells brokers of Eosin from others",

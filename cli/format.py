@@ -85,13 +85,10 @@ def _adopt(options: argparse.Namespace) -> int:
         f"{path} is adopted for broker {options.node_id} of cluster {options.cluster_id}: its controller begins with"
         f" {adopted.topics} topics of {adopted.partitions} partitions"
     )
-    if adopted.consumer_groups:
-        print(f"consumer groups that go on: {adopted.consumer_groups}")
-    if adopted.ends_consumer_protocol:
-        print(
-            "the cluster begins with group.version 0: its consumers need group.protocol=classic, until"
-            " eosin features upgrade group.version"
-        )
+    for kind, number in adopted.groups.items():
+        print(f"{kind.name} groups that go on: {number}")
+    for kind in adopted.unserved:
+        print(f"the cluster begins with {kind.feature} 0: {kind.unserved}, until eosin features upgrade {kind.feature}")
     return 0
 
 

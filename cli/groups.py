@@ -31,6 +31,7 @@ from eosin.client.groups import (
 )
 from eosin.client.offsets import EARLIEST, LATEST, list_offsets
 from eosin.client.share_groups import share_positions
+from eosin.client.streams_groups import task_moves
 from eosin.protocol.names import IsolationLevel, TopicPartition
 from eosin.runtime.clock import SystemClock
 
@@ -75,6 +76,20 @@ _CONSUMER_MEMBERS: Final = {
     "moves": "MOVES",
 }
 """Of a consumer group (KIP-848); `MOVES` has what is to be revoked and what is still to come."""
+_STREAMS_MEMBERS: Final = {
+    "member_id": "MEMBER ID",
+    "client_id": "CLIENT ID",
+    "host": "HOST",
+    "epoch": "EPOCH",
+    "topology_epoch": "TOPOLOGY",
+    "active": "ACTIVE",
+    "standby": "STANDBY",
+    "warmup": "WARM-UP",
+    "endpoint": "ENDPOINT",
+    "moves": "MOVES",
+}
+"""Of a streams group (KIP-1071), with tasks by the names that Kafka Streams gives them."""
+_MEMBERS_OF: Final = {CONSUMER: _CONSUMER_MEMBERS, STREAMS: _STREAMS_MEMBERS}
 _CONSUMING: Final = frozenset({"", CLASSIC, CONSUMER, STREAMS})
 """The types of groups that commit offsets; brokers before 3.8 tell none."""
 _SHARE_MEMBERS: Final = {
@@ -297,12 +312,14 @@ async def _describe(client: Client, options: Namespace) -> Sequence[str]:
             about = {"group": name, "state": group.state, "type": group.type, "coordinator": group.coordinator}
             about |= {"assignor": group.assignor or None, "epoch": group.epoch}
             about["assignment_epoch"] = group.assignment_epoch
+            if group.topology is not None:
+                about["topology_epoch"] = group.topology.epoch
             lines += shown([{**about, "members": members, "partitions": positions}], {}, options)
         elif not options.groups:
             rows += [{"group": name, **each} for each in (members if options.members else positions)]
         else:
             lines.append(_heading(group, positions))
-            of_members = _CONSUMER_MEMBERS if group.type in (CONSUMER, STREAMS) else _MEMBERS
+            of_members = _MEMBERS_OF.get(group.type, _MEMBERS)
             lines += shown(members, of_members, options) if options.members else shown(positions, _POSITIONS, options)
     if not options.groups and not options.json:
         lines = shown(rows, {"group": "GROUP", **(_MEMBERS if options.members else _POSITIONS)}, options)
@@ -502,7 +519,7 @@ async def _record_lag(
 
 def _member(member: GroupMember) -> Row:
     target = member.target
-    return {
+    row: dict[str, Any] = {
         "member_id": member.member_id,
         "instance_id": member.instance_id,
         "client_id": member.client_id,
@@ -517,6 +534,18 @@ def _member(member: GroupMember) -> Row:
         "target": None if target is None else [str(each) for each in sorted(target)],
         "moves": None if target is None else moves_of(member.partitions, target),
     }
+    told = member.streams
+    if told is not None:
+        row |= {
+            "topology_epoch": told.topology_epoch,
+            "process_id": told.process_id,
+            "endpoint": told.endpoint or None,
+            "active": list(told.tasks.active),
+            "standby": list(told.tasks.standby),
+            "warmup": list(told.tasks.warmup),
+            "moves": task_moves(told.tasks, told.target),
+        }
+    return row
 
 
 def _heading(group: GroupDescription, positions: Sequence[Mapping[str, Any]]) -> str:
@@ -530,7 +559,8 @@ def _heading(group: GroupDescription, positions: Sequence[Mapping[str, Any]]) ->
     never = (
         f"; nothing committed for {len(new)} of {len(positions)} partitions: up to {unread:,} offsets" if new else ""
     )
-    return f"{group.group_id}: {group.state}, {members}, {lag:,} offsets behind{known}{never}{_epochs(group)}"
+    topology = "" if group.topology is None else f"; topology {group.topology.epoch}"
+    return f"{group.group_id}: {group.state}, {members}, {lag:,} offsets behind{known}{never}{_epochs(group)}{topology}"
 
 
 def _epochs(group: GroupDescription) -> str:

@@ -12,7 +12,15 @@ from typing import Final
 from eosin.client.client import Client, CoordinatorType
 from eosin.client.errors import check
 from eosin.client.share_groups import described_share_group
-from eosin.client.streams_groups import described_streams_group, inputs_of, partitions_of
+from eosin.client.streams_groups import (
+    StreamsMemberTasks,
+    StreamsTopology,
+    described_streams_group,
+    inputs_of,
+    partitions_of,
+    tasks_of,
+    topology_of,
+)
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
@@ -101,6 +109,8 @@ class GroupMember:
     protocol: str = CLASSIC
     """`consumer`, `share`, `streams`, or `classic` for a member that joined by JoinGroup; empty where the broker is too
     old to tell."""
+    streams: StreamsMemberTasks | None = None
+    """Of a member of a streams group."""
 
 
 def subscription_of(topics: Iterable[str], regex: str) -> list[str]:
@@ -129,6 +139,8 @@ class GroupDescription:
     """Of a consumer, share or streams group: grows with each change of its members, subscriptions and topics."""
     assignment_epoch: int | None = None
     """The group epoch that the present target was computed at."""
+    topology: StreamsTopology | None = None
+    """Of a streams group."""
 
     @property
     def is_there(self) -> bool:
@@ -215,6 +227,7 @@ class GroupAdmin:
             tuple(_streams_member(each, inputs) for each in found.members),
             found.group_epoch,
             found.assignment_epoch,
+            topology_of(found),
         )
 
     async def _described_consumers(self, node: int, group_id: str) -> GroupDescription | None:
@@ -374,6 +387,7 @@ def _streams_member(found: streams_group_describe.Member, inputs: Mapping[str, t
         partitions_of(found.target_assignment, inputs),
         topics=tuple(sorted({name for names in inputs.values() for name in names})),
         protocol=STREAMS,
+        streams=tasks_of(found),
     )
 
 

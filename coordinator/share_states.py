@@ -23,12 +23,13 @@ class SharePartition(NamedTuple):
 
 
 class DeliveryState(IntEnum):
-    """The state of a record of a share partition. ACQUIRED is never written; 3 is reserved by KIP-1191."""
+    """The state of a record of a share partition. ACQUIRED is never written."""
 
     AVAILABLE = 0
     ACQUIRED = 1
     ACKNOWLEDGED = 2
     ARCHIVING = 3
+    """Nobody gets it any more, and its dead letter may not be written yet (KIP-1191)."""
     ARCHIVED = 4
 
 

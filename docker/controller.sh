@@ -23,6 +23,5 @@ min.insync.replicas=2
 log.dirs=$data/log
 END
 "$kafka/bin/kafka-storage.sh" format --ignore-formatted -t "$CLUSTER_ID" -c "$properties" \
-    --initial-controllers "$CONTROLLERS" \
-    --feature share.version=0 --feature streams.version=0
+    --initial-controllers "$CONTROLLERS"
 exec "$kafka/bin/kafka-server-start.sh" "$properties"

@@ -90,6 +90,12 @@ class AsyncBrokerApi(AsyncVerdicts, AsyncNodes):
         """The topic of this name, whether or not it exists."""
         return AsyncLabTopic(self, name)
 
+    async def set_features(self, **levels: int) -> None:
+        """Bring features of the cluster to these levels, up or down, with `_` for the dot: `share_version=1` for share
+        groups (KIP-932), `streams_version=1` for groups of Kafka Streams (KIP-1071), which are 0 in the beginning.
+        Raises LabError."""
+        await self.call(Operations.set_features, {name.replace("_", "."): level for name, level in levels.items()})
+
     async def topics(self) -> list[str]:
         """The names of the topics that exist, without internal ones."""
         return await self.call(Operations.topic_names)
@@ -220,6 +226,10 @@ class AsyncBrokerApi(AsyncVerdicts, AsyncNodes):
 
         return AsyncFaults(self)
 
+    async def complaints(self, *, dismiss: bool = False) -> list[str]:
+        """The reasons to fail a test that is content: rules that never fired. They are told once with `dismiss`."""
+        return await self.call(Operations.fault_complaints, dismiss)
+
     # Reasons and the past; waits and assertions are those of `AsyncVerdicts`
 
     @property
@@ -345,7 +355,7 @@ class AsyncLabTransactions:
 
 
 class AsyncLabGroup:
-    """One consumer group."""
+    """One group: of consumers by either protocol, a share group, or one of Kafka Streams."""
 
     def __init__(self, broker: AsyncBrokerApi, group_id: str) -> None:
         self.group_id: Final = group_id
@@ -353,7 +363,8 @@ class AsyncLabGroup:
 
     @property
     async def state(self) -> str:
-        """As Kafka spells it: Empty, PreparingRebalance, CompletingRebalance, Stable; Dead if there is none."""
+        """As Kafka spells it: Empty, PreparingRebalance, CompletingRebalance, Stable, Assigning, Reconciling, NotReady;
+        Dead if there is none."""
         return await self._broker.call(Operations.group_state, self.group_id)
 
     @property
@@ -363,11 +374,11 @@ class AsyncLabGroup:
 
     @property
     async def generation(self) -> int | None:
-        """Its generation; None if there is no such group."""
+        """Its generation, or the epoch of a group of another kind; None if there is no such group."""
         return await self._broker.call(Operations.generation, self.group_id)
 
     async def offset(self, topic: str, partition: int = 0) -> int | None:
-        """The offset that it has committed; None for nothing."""
+        """The offset that it has committed, or before which a share group is done with all; None for nothing."""
         return await self._broker.call(Operations.committed_offset, self.group_id, topic, partition)
 
     async def pending(self, topic: str, partition: int = 0) -> int | None:
@@ -383,6 +394,11 @@ class AsyncLabGroup:
         """Remove a member, or all of them: they join again, if they are alive."""
         await self._broker.call(Operations.kick, self.group_id, member_id)
 
+    async def expire(self, member_id: str | None = None) -> None:
+        """End the session of a member, or of all of them, as if it had been silent for all of it: a client that is
+        alive is told so by its next heartbeat. Raises LabError for one that has none, since it waits for others."""
+        await self._broker.call(Operations.expire_member, self.group_id, member_id)
+
     async def rebalance(self) -> None:
-        """Begin a rebalance that no member has caused: all join again, and keep their ids."""
+        """Begin a rebalance of a classic group that no member has caused: all join again, and keep their ids."""
         await self._broker.call(Operations.rebalance, self.group_id)

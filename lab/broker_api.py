@@ -94,6 +94,12 @@ class BrokerApi(Verdicts, Nodes):
         """The topic of this name, whether or not it exists."""
         return LabTopic(self, name)
 
+    def set_features(self, **levels: int) -> None:
+        """Bring features of the cluster to these levels, up or down, with `_` for the dot: `share_version=1` for share
+        groups (KIP-932), `streams_version=1` for groups of Kafka Streams (KIP-1071), which are 0 in the beginning.
+        Raises LabError."""
+        self.call(Operations.set_features, {name.replace("_", "."): level for name, level in levels.items()})
+
     def topics(self) -> list[str]:
         """The names of the topics that exist, without internal ones."""
         return self.call(Operations.topic_names)
@@ -353,7 +359,7 @@ class LabTransactions:
 
 
 class LabGroup:
-    """One consumer group."""
+    """One group: of consumers by either protocol, a share group, or one of Kafka Streams."""
 
     def __init__(self, broker: BrokerApi, group_id: str) -> None:
         self.group_id: Final = group_id
@@ -361,7 +367,8 @@ class LabGroup:
 
     @property
     def state(self) -> str:
-        """As Kafka spells it: Empty, PreparingRebalance, CompletingRebalance, Stable; Dead if there is none."""
+        """As Kafka spells it: Empty, PreparingRebalance, CompletingRebalance, Stable, Assigning, Reconciling, NotReady;
+        Dead if there is none."""
         return self._broker.call(Operations.group_state, self.group_id)
 
     @property
@@ -371,11 +378,11 @@ class LabGroup:
 
     @property
     def generation(self) -> int | None:
-        """Its generation; None if there is no such group."""
+        """Its generation, or the epoch of a group of another kind; None if there is no such group."""
         return self._broker.call(Operations.generation, self.group_id)
 
     def offset(self, topic: str, partition: int = 0) -> int | None:
-        """The offset that it has committed; None for nothing."""
+        """The offset that it has committed, or before which a share group is done with all; None for nothing."""
         return self._broker.call(Operations.committed_offset, self.group_id, topic, partition)
 
     def pending(self, topic: str, partition: int = 0) -> int | None:
@@ -391,8 +398,13 @@ class LabGroup:
         """Remove a member, or all of them: they join again, if they are alive."""
         self._broker.call(Operations.kick, self.group_id, member_id)
 
+    def expire(self, member_id: str | None = None) -> None:
+        """End the session of a member, or of all of them, as if it had been silent for all of it: a client that is
+        alive is told so by its next heartbeat. Raises LabError for one that has none, since it waits for others."""
+        self._broker.call(Operations.expire_member, self.group_id, member_id)
+
     def rebalance(self) -> None:
-        """Begin a rebalance that no member has caused: all join again, and keep their ids."""
+        """Begin a rebalance of a classic group that no member has caused: all join again, and keep their ids."""
         self._broker.call(Operations.rebalance, self.group_id)
 
 

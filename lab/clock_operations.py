@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from eosin.lab.clock.lab_clock import ClockError, LabClock
 from eosin.lab.clock.values import Advanced, ClockState, DeletedRecords, Due
-from eosin.lab.common.errors import LabError
+from eosin.lab.common.errors import LabError, NotIdleError
 from eosin.lab.history.occurrences import ADVANCE
 from eosin.protocol.names import INTERNAL_TOPICS
 
@@ -112,7 +112,11 @@ class ClockOperations:
 
 @contextmanager
 def _lab_errors() -> Iterator[None]:
+    from eosin.lab.clock.quiet import BusyError
+
     try:
         yield
+    except BusyError as error:
+        raise NotIdleError(str(error)) from None
     except ClockError as error:
         raise LabError(str(error)) from None

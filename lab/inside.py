@@ -27,6 +27,7 @@ from eosin.protocol.names import TopicPartition
 if TYPE_CHECKING:
     from eosin.coordinator.groups.rules.group import Group
     from eosin.lab.clock.quiet import Quiet
+    from eosin.lab.faults.armed_rules import ArmedRules
     from eosin.observe.recorder.recorder import FlightRecorder
 
 MOST_OUTCOMES: Final = 10_000
@@ -57,6 +58,8 @@ class Inside:
         """The history of the broker, if one is kept."""
         self.marker_delay = MarkerDelay(0)
         """The time for which markers are kept on purpose."""
+        self.rules: ArmedRules | None = None
+        """The rules of its faults."""
         self.on_outcome: Callable[[str, str], None] | None = None
         """Called with an id and the outcome of its transaction, or `expired`."""
         self._ended: defaultdict[str, deque[str]] = (
@@ -118,7 +121,11 @@ class Inside:
         """Tells when the broker has nothing to do."""
         from eosin.lab.clock.quiet import Quiet
 
-        return Quiet(self._node, self.clock)
+        quiet = Quiet(self._node, self.clock)
+        if self.rules is not None:
+            quiet.held.append(self.rules.held)
+            quiet.held_writes.append(self.rules.held_writes)
+        return quiet
 
     def log_starts(self) -> dict[TopicPartition, int]:
         """The first offset of each log."""
@@ -200,6 +207,10 @@ class Inside:
         """Have the members of a group join again."""
         return self._node.services.groups.rebalance(group_id)
 
+    def end_session(self, group_id: str, member_id: str) -> ErrorCode:
+        """End the session of a member as if it had been silent."""
+        return self._node.services.groups.end_session(group_id, member_id)
+
     def pending_offset(self, group_id: str, partition: TopicPartition) -> int | None:
         """The offset of the group that an open transaction holds; None for none."""
         return self._node.services.groups.pending_offsets(group_id).get(partition)
@@ -214,7 +225,7 @@ class Inside:
                 each.peer,
                 each.client_id or "",
                 " ".join(part for part in each.software if part),
-                tuple(key.name for key, _ in each.begun if key is not ApiKey.FETCH),
+                tuple(key.name for key, _ in each.begun if key not in (ApiKey.FETCH, ApiKey.SHARE_FETCH)),
             )
             for each in self._node.host.connections
         ]

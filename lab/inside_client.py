@@ -27,7 +27,8 @@ from eosin.protocol.wire.headers import SIZE_BYTES
 from eosin.storage.results.file_range import as_range
 
 CLIENT_ID: Final = "eosin-lab"
-_API_VERSIONS: Final = 3
+_API_VERSIONS: Final = 4
+"""The first version that names features whose lowest level is 0 (KAFKA-17011)."""
 
 
 class InsideConnection:

@@ -243,6 +243,7 @@ class LabBroker:
         self.nodes.begin_life(node, self._endpoints)
         self.bootstrap = self.bootstrap or ",".join(node.addresses[: options.nodes])
         self._inside = Inside(node, self._clock, self._recording, before)
+        self._inside.rules = self.rules
         self._inside.marker_delay = delay
         if self._operations is None or self._client is None:
             self._client = InsideClient(node)
@@ -263,6 +264,7 @@ class LabBroker:
         if self._recording is not None:
             hooks = recorder = RecordingHooks(self._recording, hooks, nodes=self.nodes.by_listener)
             self.rules.on_event = recorder.fired
+            self.rules.on_failure = recorder.failed
         return hooks
 
     @property

@@ -9,14 +9,12 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Final, Protocol
 
 from eosin.client.admin import Admin
-from eosin.client.client import Client, CoordinatorType
+from eosin.client.client import Client
 from eosin.client.consumer import EARLIEST, LATEST, ConsumedRecord, Consumer
 from eosin.client.errors import BrokerError, check
-from eosin.client.groups import GroupAdmin
+from eosin.client.features import FeatureAdmin
 from eosin.client.offsets import list_offsets
-from eosin.client.partition_offsets import OffsetAdmin
 from eosin.client.partitioning import partition_of_key
-from eosin.client.pending_offsets import pending_offsets
 from eosin.client.producer import Producer
 from eosin.client.transactions import DescribedTransaction, TransactionAdmin
 from eosin.lab.clock_operations import ClockOperations
@@ -24,7 +22,6 @@ from eosin.lab.common.errors import LabError, NotToldError, unknown
 from eosin.lab.common.values import (
     AbortedRange,
     ConnectionInWork,
-    LabMember,
     OpenInPartition,
     PartitionName,
     ReadRecord,
@@ -36,6 +33,7 @@ from eosin.lab.crash.instances import InstanceOperations
 from eosin.lab.crash.life import Life, LifeOperations
 from eosin.lab.disk.disk_operations import DiskOperations, HasDisk
 from eosin.lab.faults.operations import FaultOperations
+from eosin.lab.group_operations import GroupOperations
 from eosin.lab.history.operations import HistoryOperations
 from eosin.lab.inside import Inside
 from eosin.lab.network.operations import NetworkOperations
@@ -48,7 +46,6 @@ from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import IsolationLevel, TopicPartition
 from eosin.protocol.records.batch import NewRecord, batches, read_control_record
 from eosin.protocol.schemas.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
-from eosin.protocol.schemas.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 from eosin.runtime.clock import SystemClock
 
 ISOLATIONS: Final = {
@@ -62,8 +59,6 @@ _READ_MS: Final = 30_000
 _FETCH_BYTES: Final = 8 * 1024 * 1024
 _POLL_MS: Final = 50
 _NO_SESSION_EPOCH: Final = -1
-_LEAVING_BY_MEMBER: Final = 3
-"""The first version of LeaveGroup in which others than the member itself may say so."""
 _AT_REST: Final = frozenset({"Empty", "CompleteCommit", "CompleteAbort", "Dead", "PrepareCommit", "PrepareAbort"})
 
 
@@ -76,6 +71,7 @@ class Operations(
     VerdictOperations,
     FaultOperations,
     ClockOperations,
+    GroupOperations,
     LifeOperations,
     DiskOperations,
     InstanceOperations,
@@ -260,6 +256,20 @@ class Operations(
             raise LabError(f"topic {name} has the partitions 0 to {len(found.partitions) - 1}, and no {partition}")
         return [TopicPartition(name, partition)]
 
+    async def set_features(self, levels: dict[str, int]) -> None:
+        """Bring features of the cluster to these levels, up or down."""
+        admin = FeatureAdmin(self._client)
+        known = {each.name: each for each in await admin.describe()}
+        for name in levels:
+            if name not in known:
+                raise unknown("feature", name, known)
+        raised = {name: level for name, level in levels.items() if level > known[name].level}
+        lowered = {name: level for name, level in levels.items() if level < known[name].level}
+        if raised:
+            await admin.upgrade(raised)
+        if lowered:
+            await admin.downgrade(lowered)
+
     # Writing --------------------------------------------------------------------------------------------------------
 
     async def produce(
@@ -368,82 +378,6 @@ class Operations(
         deadline = clock.elapsed_ms() + self._inside.markers_ms
         while self._inside.has_markers_to_write() and clock.elapsed_ms() < deadline:
             await clock.sleep(1)
-
-    # Groups ---------------------------------------------------------------------------------------------------------
-
-    async def group_state(self, group_id: str) -> str:
-        """The state of a group as Kafka spells it; `Dead` for one that is not there."""
-        return (await GroupAdmin(self._client).describe(group_id)).state
-
-    async def members(self, group_id: str) -> list[LabMember]:
-        """The members of a group."""
-        found = await GroupAdmin(self._client).describe(group_id)
-        return [
-            LabMember(
-                each.member_id,
-                each.client_id,
-                each.host.lstrip("/"),
-                each.instance_id,
-                tuple(PartitionName(*one) for one in each.partitions),
-            )
-            for each in found.members
-        ]
-
-    async def generation(self, group_id: str) -> int | None:
-        """The generation of a group; None for one that is not there."""
-        return self._inside_for("the generation of a group").generation(group_id)
-
-    async def committed_offset(self, group_id: str, topic: str, partition: int) -> int | None:
-        """The offset that the group has committed; None for nothing."""
-        await self._markers_written()
-        (place,) = await self._partitions(topic, partition)
-        return (await GroupAdmin(self._client).offsets(group_id)).get(place)
-
-    async def pending_offset(self, group_id: str, topic: str, partition: int) -> int | None:
-        """The offset that an open transaction holds for the group; None for nothing."""
-        await self._markers_written()
-        (place,) = await self._partitions(topic, partition)
-        return self._inside_for("pending offsets").pending_offset(group_id, place)
-
-    async def lag(self, group_id: str, topic: str | None) -> int:
-        """The number of committed records that the group has not committed as read."""
-        await self._markers_written()
-        admin, offsets = GroupAdmin(self._client), OffsetAdmin(self._client)
-        committed = await admin.offsets(group_id)
-        places = set(committed) | await pending_offsets(self._client, group_id)
-        places |= {one for member in (await admin.describe(group_id)).members for one in member.partitions}
-        if topic is not None:
-            places = {*places, *await self._partitions(topic)}
-        lag = 0
-        for each in sorted(place for place in places if topic in (None, place.topic)):
-            found = await offsets.of(each)
-            start = max(committed.get(each, 0), found.log_start)
-            between = await offsets.between(each, start, found.last_stable)
-            lag += max(0, found.last_stable - start) if between is None else between.records
-        return lag
-
-    async def kick(self, group_id: str, member_id: str | None) -> None:
-        """Remove a member of a group, or all."""
-        known = [each.member_id for each in await self.members(group_id)]
-        if member_id is not None and member_id not in known:
-            raise unknown(f"member of group {group_id}", member_id, known)
-        leaving = known if member_id is None else [member_id]
-        if not leaving:
-            raise LabError(f"group {group_id} has no members")
-        request = LeaveGroupRequest(group_id, members=tuple(MemberIdentity(each) for each in leaving))
-        answer: LeaveGroupResponse = await self._client.call_coordinator(
-            CoordinatorType.GROUP, group_id, ApiKey.LEAVE_GROUP, request
-        )
-        doing = f"removing members of group {group_id}"
-        check(answer.error_code, doing)
-        for each in answer.members:
-            check(each.error_code, doing)
-
-    async def rebalance(self, group_id: str) -> None:
-        """Have the members of a group join again."""
-        if not await self.members(group_id):
-            raise LabError(f"group {group_id} has no members")
-        check(self._inside_for("a group to rebalance").rebalance(group_id), f"a rebalance of group {group_id}")
 
     # Seeing into it -------------------------------------------------------------------------------------------------
 

@@ -47,11 +47,19 @@ LISTENERS: Final = "listeners"
 HIGHEST_PORT: Final = 65535
 FLOWING: Final = "flowing"
 FROZEN: Final = "frozen"
+_HEARTBEAT_MS: Final = "500"
+"""The interval of members of the newer groups: they hear of the next step of a rebalance by their next heartbeat."""
 LAB_SETTINGS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "transaction.state.log.num.partitions": "2",
         "offsets.topic.num.partitions": "2",
         "group.initial.rebalance.delay.ms": "0",
+        **{
+            f"group.{kind}.{setting}heartbeat.interval.ms": _HEARTBEAT_MS
+            for kind in ("consumer", "share", "streams")
+            for setting in ("min.", "")
+        },
+        "group.streams.initial.rebalance.delay.ms": "0",
         "eosin.recorder.max.bytes": "1048576",
         "eosin.shutdown.timeout.ms": "500",
     }

@@ -302,6 +302,19 @@ class Cluster(Protocol):
         """Create a topic of the default size because a client at `client_host` (`RequestContext.client_host`) asked
         about it. Of several machines, the topic may show a little later: UNKNOWN_TOPIC_OR_PARTITION until then."""
 
+    async def create_for_client(
+        self,
+        name: str,
+        *,
+        partitions: int,
+        replication_factor: int,
+        configs: Mapping[str, str | None],
+        client_host: str,
+        principal: Principal,
+    ) -> Outcome:
+        """Create a topic that a client at `client_host` has need of, in its name where controllers decide whether it
+        may. What was created shows at the return, unless it takes a controller's news too long."""
+
     def want_internal_topic(self, name: str) -> None:
         """Begin to create an internal topic that is needed now, unless it is there or being created."""
 

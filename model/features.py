@@ -16,9 +16,12 @@ TRANSACTION_VERSION: Final = "transaction.version"
 GROUP_VERSION: Final = "group.version"
 """At 1, consumer groups are served (KIP-848)."""
 SHARE_VERSION: Final = "share.version"
-"""At 1, share groups are served (KIP-932)."""
+"""At 1, share groups are served (KIP-932); at `DEAD_LETTERS_LEVEL` they have dead letters (KIP-1191)."""
+DEAD_LETTERS_LEVEL: Final = 2
 STREAMS_VERSION: Final = "streams.version"
 """At 1, streams groups are served (KIP-1071)."""
+HIGHEST_SHARE_VERSION: Final = DEAD_LETTERS_LEVEL
+"""Of a broker of several: a level is claimed once all of it is there."""
 EOSIN_VERSION: Final = "eosin.version"
 """Tells brokers of Eosin from others; its range holds 0, the level of a feature that nobody has finalized, and goes up
 to `SERVES_READERS` since followers answer consumers (cluster.md 4.20)."""
@@ -33,23 +36,27 @@ SUPPORTED_JOINED: Final[Mapping[str, LevelRange]] = {
     TRANSACTION_VERSION: (0, 2),
     "eligible.leader.replicas.version": (0, 1),
     GROUP_VERSION: (0, 1),
-    SHARE_VERSION: (0, 0),
-    STREAMS_VERSION: (0, 0),
+    SHARE_VERSION: (0, HIGHEST_SHARE_VERSION),
+    STREAMS_VERSION: (0, 1),
     EOSIN_VERSION: (0, SERVES_READERS),
 }
-"""Levels that one broker of several works with. A feature that is not named counts as 0 to 0, so that a cluster with
-kinds of groups that Eosin does not coordinate refuses it."""
+"""Levels that one broker of several works with. A feature that is not named counts as 0 to 0, so that a cluster whose
+records Eosin does not know refuses it."""
 
 SUPPORTED_ALONE: Final[Mapping[str, LevelRange]] = {
     GROUP_VERSION: (0, 1),
-    SHARE_VERSION: (0, 1),
+    SHARE_VERSION: (0, DEAD_LETTERS_LEVEL),
     STREAMS_VERSION: (0, 1),
     TRANSACTION_VERSION: SUPPORTED_JOINED[TRANSACTION_VERSION],
 }
 """Levels that a broker alone works with: its metadata have no records that the other features are about."""
 
 NO_LEVELS: Final[Mapping[str, int]] = {}
-LEVELS_OF_NEW_DIRECTORIES: Final[Mapping[str, int]] = {GROUP_VERSION: 1}
+LEVELS_OF_NEW_DIRECTORIES: Final[Mapping[str, int]] = {
+    GROUP_VERSION: 1,
+    SHARE_VERSION: DEAD_LETTERS_LEVEL,
+    STREAMS_VERSION: 1,
+}
 """Levels that a broker alone begins with. An older directory keeps its own until they are raised."""
 
 CHANGED_WHILE_RUNNING: Final = frozenset({GROUP_VERSION, SHARE_VERSION, STREAMS_VERSION})

@@ -3,6 +3,7 @@
 It is part of the cluster's metadata: changed by whoever applies records, read by the enforcement and by the handlers.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
@@ -49,6 +50,8 @@ class QuotaTable:
 
     def __init__(self) -> None:
         self._values: dict[Entity, dict[str, float]] = {}
+        self._entities: Counter[str] = Counter()
+        """Entities that have a quota, by its key: with 100,000 users a look at each for every change takes too long."""
         self.on_change: list[Callable[[], None]] = []
         """Called when quotas were set or removed."""
 
@@ -60,13 +63,15 @@ class QuotaTable:
 
     def put(self, entity: Entity, key: str, value: float) -> None:
         """Set one quota."""
-        self._values.setdefault(entity, {})[key] = value
+        values = self._values.setdefault(entity, {})
+        self._entities[key] += key not in values
+        values[key] = value
         self._changed()
 
     def remove(self, entity: Entity, key: str) -> None:
         """Remove one quota, if it was set."""
         values = self._values.get(entity, {})
-        values.pop(key, None)
+        self._entities[key] -= values.pop(key, None) is not None
         if not values:
             self._values.pop(entity, None)
         self._changed()
@@ -74,11 +79,12 @@ class QuotaTable:
     def replace_all(self, quotas: Mapping[Any, Mapping[str, float]]) -> None:
         """Take over all quotas of somewhere else; their entities hold pairs of type and name, of any class."""
         self._values = {tuple((part[0], part[1]) for part in entity): dict(values) for entity, values in quotas.items()}
+        self._entities = Counter(key for values in self._values.values() for key in values)
         self._changed()
 
     def limits(self, key: QuotaKey) -> bool:
         """True if any entity has a quota of this kind."""
-        return any(key in values for values in self._values.values())
+        return self._entities[key] > 0
 
     def of_request(self, key: QuotaKey, user: str, client_id: str) -> Limit | None:
         """The quota that a request of this user and client id comes under: the most specific that has this key."""

@@ -33,6 +33,7 @@ class AloneNode:
     other_brokers: Final[OtherBrokers] = NoOtherBrokers()
     confirms_responses: Final = False
     keeps_metadata: Final = True
+    state_routes: Final = None
     unguarded: Final[Collection[int]] = ()
     decode_request: Final[Callable[..., Any]] = staticmethod(decode_request)
 

@@ -8,7 +8,7 @@ cluster falls between a part and its subscription.
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from eosin.broker.config.store_reloads import ReloadStores
     from eosin.broker.markers import OtherBrokers
     from eosin.broker.partitions import BrokerReplicas
+    from eosin.broker.services import HighWatermarks
+    from eosin.broker.share_states import StateRoutes
     from eosin.broker.traffic_stats import TrafficStats
     from eosin.cluster.replication.led_partitions import LedPartitions
     from eosin.coordinator.groups.ports import GroupObserver
@@ -83,6 +85,10 @@ class Replication(NamedTuple):
     """Returns the log that a coordinator writes to instead of the partition's."""
     has_enough_in_sync: "Callable[[PartitionLog], bool] | None" = None
     """True for a partition that may take markers; None for all."""
+    high_watermarks_elsewhere: "HighWatermarks | None" = None
+    """Tells how far partitions that other brokers lead are committed; None where there are no others."""
+    append_elsewhere: "Callable[[TopicPartition, bytes], Awaitable[ErrorCode]] | None" = None
+    """Writes a batch of this broker's own to a partition that another broker leads; None where there are no others."""
 
 
 class ClusterPart(Protocol):
@@ -131,6 +137,10 @@ class ClusterPart(Protocol):
     def verifier(self, transactions: "TransactionVerifier") -> "TransactionVerifier":
         """The verifier that knows of all transactions in the cluster, where `transactions` coordinates this
         broker's."""
+
+    @property
+    def state_routes(self) -> "StateRoutes | None":
+        """The way to the states of share partitions; None where this broker keeps all of them."""
 
     def apis(self, apis: "Mapping[int, Api]") -> "Mapping[int, Api]":
         """These APIs as this broker serves them."""
@@ -228,9 +238,7 @@ def assemble(part: ClusterPart, outside: Outside) -> Parts:
         wire_clock=wire_clock,
     )
     verifier = part.verifier(transactions)
-    share_states = ShareStates(
-        cluster=cluster, partitions=partitions, clock=clock, chance=chance, config=config, wire_clock=wire_clock
-    )
+    share_states = _share_states(part, outside, partitions)
     states = outside.share_states or share_states
     share_config_of = share_configs(cluster, config).of
     groups = GroupCoordinator(
@@ -263,11 +271,12 @@ def assemble(part: ClusterPart, outside: Outside) -> Parts:
         groups=groups,
         metadata_responses=MetadataResponses(cluster, clock, limit_bytes=config.eosin_metadata_answers_max_bytes),
         share_states=share_states,
-        sharing=_sharing(config, cluster, states, share_config_of, outside.session_clock),
+        sharing=_sharing(part, partitions, states, share_config_of, outside.session_clock),
         response_memory=ResponseMemory(config.eosin_fetch_response_memory_bytes),
         recorder=watchers.recorder,
         traffic=watchers.traffic,
         led_partitions=held.led,
+        high_watermarks_elsewhere=held.high_watermarks_elsewhere,
         authorizer=EVERYBODY_MAY if acls is None else _authorizer(config, acls, clock),
         group_shares=group_shares_of(config, clock, groups),
         acls=acls,
@@ -278,6 +287,18 @@ def assemble(part: ClusterPart, outside: Outside) -> Parts:
     QuotaSwitch(host, config, cluster, services.fetch_sessions, cluster if part.keeps_metadata else None)
     part.begin(services)
     return Parts(services, host)
+
+
+def _share_states(part: ClusterPart, outside: Outside, partitions: Partitions) -> ShareStates:
+    return ShareStates(
+        cluster=part.cluster,
+        partitions=partitions,
+        clock=outside.clock,
+        chance=outside.chance,
+        config=part.config,
+        wire_clock=outside.wire_clock,
+        routes=part.state_routes,
+    )
 
 
 def _partitions(part: ClusterPart, clock: Clock) -> Partitions:
@@ -295,15 +316,17 @@ def _partitions(part: ClusterPart, clock: Clock) -> Partitions:
 
 
 def _sharing(
-    config: BrokerConfig, cluster: "Cluster", states: "ShareStateStore", config_of: "ShareConfigOf", clock: Clock
+    part: ClusterPart, partitions: Partitions, states: "ShareStateStore", config_of: "ShareConfigOf", clock: Clock
 ) -> Sharing:
     return Sharing(
-        cluster=cluster,
+        cluster=part.cluster,
+        log_of=partitions.get,
+        long_polls=partitions.long_polls,
         store=states,
         config_of=config_of,
         clock=clock,
-        max_partitions=config.eosin_share_max_partitions,
-        max_sessions=config.group_share_max_share_sessions,
+        config=part.config,
+        append_elsewhere=part.replication.append_elsewhere,
     )
 
 

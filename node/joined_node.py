@@ -28,8 +28,10 @@ from eosin.cluster.membership.rules.ports import MembershipLost
 from eosin.cluster.metadata.joined_cluster import JoinedCluster
 from eosin.cluster.peers.connections import Peers
 from eosin.cluster.peers.listeners import PeerListeners
-from eosin.cluster.peers.log_ends import PeerLogEnds
+from eosin.cluster.peers.log_ends import PeerHighWatermarks, PeerLogEnds
+from eosin.cluster.peers.remote_appends import RemoteAppends
 from eosin.cluster.peers.remote_markers import RemoteBrokers
+from eosin.cluster.peers.remote_share_states import RemoteShareCoordinators, ShareStateRoutes
 from eosin.cluster.peers.remote_verifier import CoordinatorRoutes, RemoteCoordinators
 from eosin.cluster.replication.coordinator_log import ReplicatedCoordinatorLog
 from eosin.cluster.replication.directories import directory_of
@@ -52,6 +54,7 @@ from eosin.runtime.logging_format import fields
 
 if TYPE_CHECKING:
     from eosin.broker.services import Services
+    from eosin.coordinator.share_states import ShareStateStore
     from eosin.coordinator.transactions.ports import TransactionVerifier
     from eosin.network.api import Api
     from eosin.runtime.chance import Chance
@@ -65,6 +68,8 @@ DISK_CHECK_MS: Final = 500
 """Interval between checks of a replica that must catch up, and of a disk that is full."""
 HEALTH_CHECK_MS: Final = 1000
 """Changes of so much time are told in one line."""
+STATE_PATIENCE_MS: Final = 1000
+"""The time that an answer of a share coordinator may take on its way."""
 NOTE_OFFSET_MS: Final = 10_000
 """Time that a guard may be behind."""
 PREFERRED_ELECTION: Final = 0
@@ -90,9 +95,12 @@ class JoinedNode:
         self._links = joining.links
         self._membership = joining.membership
         self._forwarding = Forwarding(self.cluster, joining.envelopes, controller=joining.heartbeats)
-        self._peers = self._new_peers()
+        self._peers = self._new_peers(config.request_timeout_ms)
         self.other_brokers: Final = RemoteBrokers(self._peers)
         self._coordinators = RemoteCoordinators(self.cluster, self._peers)
+        self._share_coordinators = RemoteShareCoordinators(self.cluster, self._new_peers(self._state_timeout_ms))
+        timeout_ms = config.request_timeout_ms
+        self._appends = RemoteAppends(self.cluster, self._new_peers(timeout_ms), timeout_ms=timeout_ms)
         self._isr_changes = self._new_isr_changes()
         self._assignments = self._new_assignments(chance)
         self._noted_offset = -1
@@ -119,6 +127,8 @@ class JoinedNode:
             self._led,
             guard=lambda log: ReplicatedCoordinatorLog(log, self._led.has_enough_in_sync),
             has_enough_in_sync=self._led.has_enough_in_sync,
+            high_watermarks_elsewhere=PeerHighWatermarks(self.cluster, self._peers).fetch,
+            append_elsewhere=self._appends.append,
         )
         self._directories = ReplicaDirectories(
             config.node_id,
@@ -226,16 +236,25 @@ class JoinedNode:
         endpoint = self.cluster.inter_broker_endpoint(node_id)
         return None if endpoint is None else Address(endpoint.host, endpoint.port)
 
-    def _new_peers(self) -> Peers:
+    def _new_peers(self, request_timeout_ms: int) -> Peers:
         return Peers(
             address=self._address_of,
             dial=LinkDialer(f"broker-{self.config.node_id}", self._links.brokers),
-            request_timeout_ms=self.config.request_timeout_ms,
+            request_timeout_ms=request_timeout_ms,
         )
+
+    @property
+    def _state_timeout_ms(self) -> int:
+        """A share coordinator answers within the time that it may take to write; later nobody waits for it."""
+        return min(self.config.request_timeout_ms, self.config.share_coordinator_write_timeout_ms + STATE_PATIENCE_MS)
 
     def verifier(self, transactions: "TransactionVerifier") -> CoordinatorRoutes:
         """Every coordinator of the cluster: this broker's own is `transactions`."""
         return CoordinatorRoutes(self._coordinators, local=transactions)
+
+    def state_routes(self, local: "Callable[[], ShareStateStore]") -> ShareStateRoutes:
+        """Every share coordinator of the cluster: this broker's own is `local`."""
+        return ShareStateRoutes(self._share_coordinators, local)
 
     def apis(self, apis: "Mapping[int, Api]") -> "Mapping[int, Api]":
         """These APIs, but for those that the controller decides."""
@@ -262,6 +281,8 @@ class JoinedNode:
             self._directories.apply,
             self.other_brokers.apply,
             self._coordinators.apply,
+            self._share_coordinators.apply,
+            self._appends.apply,
             self._peers.apply,
             listeners.apply,
             self._health.apply,
@@ -362,6 +383,8 @@ class JoinedNode:
         """Send nothing more."""
         await self._membership.close()
         await self._coordinators.close()
+        await self._share_coordinators.close()
+        await self._appends.close()
         await self.other_brokers.close()
         await self._peers.close()
         await self._isr_changes.close()

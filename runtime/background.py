@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from eosin.runtime.clock import Clock
+from eosin.runtime.clock import Clock, Timer
 
 if TYPE_CHECKING:
     from eosin.runtime.loop_watch import LoopWatch
@@ -39,6 +39,8 @@ class Background:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._tasks: dict[asyncio.Task[None], str] = {}
+        self._timers: dict[str, Timer] = {}
+        """Until the next call of each `tick`, by its name."""
         self._failing: dict[str, _Failing] = {}
         self.begun = 0
         """Number of rounds that have begun."""
@@ -52,12 +54,27 @@ class Background:
         long time must do what many would have done. `clock`: instead of that of this object."""
         self._start(name, self._repeat(interval_ms, name, work, clock or self._clock))
 
+    def tick(self, interval_ms: int, name: str, call: Callable[[], None]) -> None:
+        """Call again and again, `interval_ms` apart, until `stop`: as `every`, for what is so short and comes so often
+        that a task would cost more than the call itself."""
+
+        def due() -> None:
+            self._timers[name] = self._clock.call_later(interval_ms, due, periodic=True)
+            try:
+                call()
+            except Exception:
+                log.exception("%s failed; the broker goes on", name)
+
+        self._timers[name] = self._clock.call_later(interval_ms, due, periodic=True)
+
     def once(self, name: str, work: Work) -> None:
         """Do `work` once, while the caller goes on."""
         self._start(name, self._round(name, work))
 
     async def stop(self) -> None:
         """Cancel everything and wait until it is gone."""
+        for timer in self._timers.values():
+            timer.cancel()
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()

@@ -120,7 +120,7 @@ class LoopWatch:
         )
         self.is_looking = True
         background.watch = self
-        background.every(CHECK_MS, "the look at the event loop", self.check)
+        background.tick(CHECK_MS, "the look at the event loop", self.check)
 
     def record(self, step: Step) -> None:
         """Something has run for more than `STALL_MS` without a break."""

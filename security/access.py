@@ -66,6 +66,8 @@ class Access:
     """The reason why there is nothing to ask for; empty where there is."""
     check: Check | None = None
     """In place of asking for the rights of the whole request one after the other."""
+    is_asked_late: bool = False
+    """True if the handler asks for the rights of the whole request, by `denial`: after whether the API is served."""
 
     def __post_init__(self) -> None:
         assert bool(self.rights) != bool(self.open_because), "an API asks for rights, or says why it asks for none"
@@ -73,10 +75,14 @@ class Access:
     @property
     def of_the_request(self) -> Check | None:
         """The check of the whole request; None if only its items are checked."""
-        if self.check is not None:
+        if self.check is not None or self.is_asked_late:
             return self.check
         rights = [each for each in self.rights if each.names is not None]
         return partial(_check_in_order, rights) if rights else None
+
+    def denial(self, request: Any, context: Any) -> ErrorCode:
+        """The error of a request whose peer lacks a right for the whole of it, else NONE."""
+        return _check_in_order((each for each in self.rights if each.names is not None), request, context)
 
 
 def _check_in_order(rights: Iterable[Right], request: Any, context: Any) -> ErrorCode:

@@ -9,7 +9,7 @@ from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from eosin.protocol.schemas.create_acls import AclCreation
     from eosin.protocol.schemas.delete_acls import DeleteAclsFilter, DeleteAclsMatchingAcl
@@ -75,31 +75,36 @@ def refusal_of(acl: Acl, api_version: int) -> Outcome | None:
     """The reason why this entry cannot be added; None if it can."""
     if api_version < FIRST_PATTERN_VERSION and acl.pattern_type != PatternType.LITERAL:
         return Outcome(ErrorCode.UNSUPPORTED_VERSION, "Version 0 only supports literal resource pattern types")
-    kind, colon, _ = acl.principal.partition(":")
-    problems = (
-        (acl.resource_type not in _TYPES, f"Invalid resourceType {_name_or_number(ResourceType, acl.resource_type)}"),
-        (acl.pattern_type not in _PATTERNS, f"Invalid patternType {_name_or_number(PatternType, acl.pattern_type)}"),
-        (acl.operation not in _OPERATIONS, f"Invalid operation {_name_or_number(Operation, acl.operation)}"),
-        (acl.permission not in _PERMISSIONS, f"Invalid permissionType {_name_or_number(Permission, acl.permission)}"),
-        (not acl.resource_name, "Invalid empty resource name"),
-        (
-            acl.resource_type == ResourceType.CLUSTER and acl.resource_name != CLUSTER_NAME,
-            f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}",
-        ),
-        (
-            not colon,
-            f"Could not parse principal from `{acl.principal}` (no colon is present separating the principal type from"
-            " the principal name)",
-        ),
-        (not kind, f"The principal `{acl.principal}` has no type"),
-        (not acl.host, "The host is empty: it is * for every host, an address, or a network as 10.0.0.0/8"),
-        (
-            "/" in acl.host and not _is_network(acl.host),
-            f"The host `{acl.host[:_SHOWN_CHARS]}` is no network: one is written as 10.0.0.0/8 or fd00::/8",
-        ),
-    )
-    text = next((text for is_wrong, text in problems if is_wrong), None)
+    text = next(_problems(acl), None)
     return None if text is None else Outcome(ErrorCode.INVALID_REQUEST, text)
+
+
+def _problems(acl: Acl) -> "Iterator[str]":
+    """Sentences, each made when it is asked for: nearly every entry has none, and a request has thousands of them."""
+    if acl.resource_type not in _TYPES:
+        yield f"Invalid resourceType {_name_or_number(ResourceType, acl.resource_type)}"
+    if acl.pattern_type not in _PATTERNS:
+        yield f"Invalid patternType {_name_or_number(PatternType, acl.pattern_type)}"
+    if acl.operation not in _OPERATIONS:
+        yield f"Invalid operation {_name_or_number(Operation, acl.operation)}"
+    if acl.permission not in _PERMISSIONS:
+        yield f"Invalid permissionType {_name_or_number(Permission, acl.permission)}"
+    if not acl.resource_name:
+        yield "Invalid empty resource name"
+    if acl.resource_type == ResourceType.CLUSTER and acl.resource_name != CLUSTER_NAME:
+        yield f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}"
+    kind, colon, _ = acl.principal.partition(":")
+    if not colon:
+        yield (
+            f"Could not parse principal from `{acl.principal}` (no colon is present separating the principal type from"
+            " the principal name)"
+        )
+    if not kind:
+        yield f"The principal `{acl.principal}` has no type"
+    if not acl.host:
+        yield "The host is empty: it is * for every host, an address, or a network as 10.0.0.0/8"
+    if "/" in acl.host and not _is_network(acl.host):
+        yield f"The host `{acl.host[:_SHOWN_CHARS]}` is no network: one is written as 10.0.0.0/8 or fd00::/8"
 
 
 def _is_network(host: str) -> bool:

@@ -325,6 +325,12 @@ class BrokerConfig(StreamsGroupSettings):
     eosin_share_max_partitions: int = setting(
         10_000, "Share partitions on this broker, each a partition as one share group reads it.", kind=INT, at_least=1
     )
+    errors_deadletterqueue_topic_name_prefix: str = setting(
+        "dlq.", "Beginning of the names of topics for dead letters (KIP-1191); empty allows any.", kind=STRING
+    )
+    errors_deadletterqueue_auto_create_topics_enable: bool = setting(
+        False, "Create the topic for a share group's dead letters when the first one is written.", kind=BOOLEAN
+    )
     offset_metadata_max_bytes: int = setting(4096, "The longest note beside a committed offset.", kind=INT, at_least=0)
     offsets_commit_timeout_ms: int = setting(5000, "How long a commit waits to be durable.", kind=INT, at_least=1)
     offsets_retention_minutes: int = setting(

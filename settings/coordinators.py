@@ -114,6 +114,8 @@ def streams_group_config(config: BrokerConfig) -> StreamsGroupConfig:
         max_size=config.group_streams_max_size,
         num_standby_replicas=config.group_streams_num_standby_replicas,
         initial_rebalance_delay_ms=config.group_streams_initial_rebalance_delay_ms,
+        rack_aware_assignment_tags=config.group_streams_rack_aware_assignment_tags,
+        eosin_topology_description_max_bytes=config.eosin_topology_description_max_bytes,
         eosin_topology_max_tasks=config.eosin_topology_max_tasks,
     )
 

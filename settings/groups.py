@@ -1,8 +1,8 @@
 """The settings of single groups (config resource GROUP): their names, types and ranges (consumer-groups.md 13).
 
 Always true: a value that was accepted lies within the range that the broker's own settings allow for it; one whose
-range was narrowed since counts as the nearest end of it. Settings of dead letters, and of streams groups those that
-choose an assignor, are kept and have no effect.
+range was narrowed since counts as the nearest end of it. A setting that chooses an assignor of streams groups is kept
+and has no effect.
 """
 
 from collections.abc import Mapping
@@ -29,7 +29,10 @@ SHARE_HEARTBEAT_INTERVAL: Final = "share.heartbeat.interval.ms"
 STREAMS_SESSION_TIMEOUT: Final = "streams.session.timeout.ms"
 STREAMS_HEARTBEAT_INTERVAL: Final = "streams.heartbeat.interval.ms"
 INITIAL_REBALANCE_DELAY: Final = "streams.initial.rebalance.delay.ms"
+RACK_AWARE_TAGS: Final = "streams.rack.aware.assignment.tags"
 AUTO_OFFSET_RESET: Final = "share.auto.offset.reset"
+INTERNAL_PREFIX: Final = "__"
+"""Dead letters go to no topic whose name begins so."""
 _RESETS: Final = (LATEST, "earliest")
 _BY_DURATION: Final = "by_duration:P"
 _NONE: Final = ""
@@ -81,9 +84,19 @@ RANGES: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
 """The settings of groups whose range is that of two settings of the broker."""
 _OF_CONSUMER: Final = tuple(name for name in RANGES if name.startswith("consumer."))
 _OF_SHARE: Final = tuple(name for name in RANGES if name.startswith("share."))
-_OF_SHARE_ALONE: Final = (AUTO_OFFSET_RESET, "share.isolation.level", "share.renew.acknowledge.enable")
+DEAD_LETTER_TOPIC: Final = "errors.deadletterqueue.topic.name"
+_OF_SHARE_ALONE: Final = (
+    AUTO_OFFSET_RESET,
+    "share.isolation.level",
+    "share.renew.acknowledge.enable",
+    DEAD_LETTER_TOPIC,
+    "errors.deadletterqueue.copy.record.enable",
+)
 """Settings of share groups that the broker has none for."""
-_OF_STREAMS: Final = (*(name for name in RANGES if name.startswith("streams.")), INITIAL_REBALANCE_DELAY)
+_OF_STREAMS: Final = (
+    *(name for name in RANGES if name.startswith("streams.")),
+    *(INITIAL_REBALANCE_DELAY, RACK_AWARE_TAGS),
+)
 SESSIONS: Final = (
     (SESSION_TIMEOUT, HEARTBEAT_INTERVAL),
     (SHARE_SESSION_TIMEOUT, SHARE_HEARTBEAT_INTERVAL),
@@ -114,7 +127,7 @@ def _kept(
         name=name,
         kind=kind,
         default=default,
-        doc="A setting of assignors of streams groups or of dead letters, which has no effect here.",
+        doc="A setting of assignors of streams groups, which has no effect here.",
         at_least=at_least,
         at_most=at_most,
         choices=choices,
@@ -150,8 +163,18 @@ _ALL: Final = (
         default=True,
         doc="Whether members may renew the locks of their records (KIP-1222).",
     ),
-    _kept("errors.deadletterqueue.topic.name", SettingKind.STRING, ""),
-    _kept("errors.deadletterqueue.copy.record.enable", SettingKind.BOOLEAN, False),
+    Setting(
+        name=DEAD_LETTER_TOPIC,
+        kind=SettingKind.STRING,
+        default="",
+        doc="The topic of the share group's dead letters (KIP-1191); empty: it has none.",
+    ),
+    Setting(
+        name="errors.deadletterqueue.copy.record.enable",
+        kind=SettingKind.BOOLEAN,
+        default=False,
+        doc="Whether dead letters have the record itself, or only say which it was.",
+    ),
     _ranged(STREAMS_SESSION_TIMEOUT, 45_000, "A member that sends nothing for so long is out."),
     _ranged(STREAMS_HEARTBEAT_INTERVAL, 5000, "How often members send a heartbeat."),
     _ranged("streams.assignment.interval.ms", 1000, "The group gets another target after so long at the earliest."),
@@ -165,7 +188,13 @@ _ALL: Final = (
         at_least=0,
     ),
     _kept("streams.assignor.name", SettingKind.STRING, "sticky"),
-    _kept("streams.rack.aware.assignment.tags", SettingKind.LIST, ()),
+    Setting(
+        name=RACK_AWARE_TAGS,
+        kind=SettingKind.LIST,
+        default=(),
+        doc="Client tags that each member is to have; one that lacks some is told so, and no assignor looks at them.",
+        synonyms=(Synonym(name=f"group.{RACK_AWARE_TAGS}"),),
+    ),
 )
 GROUP_CONFIGS: Final[Mapping[str, Setting]] = MappingProxyType({each.name: each for each in _ALL})
 """Every setting of a group that Kafka 4.4 describes, by name."""
@@ -198,6 +227,10 @@ def check_group_config(name: str, text: str, config: BrokerConfig) -> None:
     value = setting.parse(text)
     if name == AUTO_OFFSET_RESET and value not in _RESETS and not value.startswith(_BY_DURATION):
         raise SettingError(f"{name} must be {', '.join(_RESETS)} or by_duration: with a duration, not {text!r}")
+    if name == RACK_AWARE_TAGS and len(set(value)) < len(value):
+        raise SettingError(f"{name} must not name a tag twice: {text!r}")
+    if name == DEAD_LETTER_TOPIC and value.startswith(INTERNAL_PREFIX):
+        raise SettingError(f"{name} must not start with {INTERNAL_PREFIX}")
 
 
 def check_together(

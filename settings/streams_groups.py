@@ -54,4 +54,16 @@ class StreamsGroupSettings(ShareGroupSettings):
         kind=_INT,
         at_least=0,
     )
+    group_streams_rack_aware_assignment_tags: tuple[str, ...] = setting(
+        (),
+        "Client tags that each member of a streams group is to have; one that lacks some is told so, and no assignor"
+        " looks at them.",
+        kind=SettingKind.LIST,
+    )
+    eosin_topology_description_max_bytes: int = setting(
+        262_144,
+        "A description of its topology that a streams group tells for people (KIP-1331) at most; 0: none is asked for.",
+        kind=_INT,
+        at_least=0,
+    )
     eosin_topology_max_tasks: int = setting(10_000, "Tasks of one streams group at most.", kind=_INT, at_least=1)

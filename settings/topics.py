@@ -217,6 +217,11 @@ _ALL: Final = (
         "Whether a replica that fell behind may lead.",
         "unclean.leader.election.enable",
     ),
+    _config(
+        "errors.deadletterqueue.group.enable",
+        SettingKind.BOOLEAN,
+        "Whether share groups may write their dead letters here (KIP-1191).",
+    ),
     _config("remote.storage.enable", SettingKind.BOOLEAN, "Tiered storage, which Eosin does not have: false."),
     _config("remote.log.copy.disable", SettingKind.BOOLEAN, "Tiered storage, which Eosin does not have: false."),
     _config("remote.log.delete.on.disable", SettingKind.BOOLEAN, "Tiered storage, which Eosin does not have: false."),

@@ -184,8 +184,7 @@ class LogManager:
         )
         self.cleaner = Cleaner(
             cleaner or CleanerConfig(),
-            logs=self.logs,
-            logs_of=self.logs_of,
+            logs=self._table,
             clock=clock,
             pace_clock=pace_clock,
             save=self._cleaner_offsets.save,
@@ -473,4 +472,4 @@ class LogManager:
 
     async def release_idle_files(self) -> None:
         """Close the files that were not used since the last call."""
-        await in_turns(list(self.logs.values()), PartitionLog.release_idle_files, self._clock)
+        await in_turns(self._disk.open_files.holders(), lambda holder: holder.release_if_idle(), self._clock)

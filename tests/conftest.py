@@ -16,11 +16,7 @@ from virtual_time import pytest_asyncio_loop_factories as pytest_asyncio_loop_fa
 
 _TESTS = Path(__file__).parent
 
-pytest_plugins = ("nothing_left", "proof.results", "proof.left_out", "drifted_seeds")
-
-# How long an example takes says something about the machine, and about what else runs on it.
-hypothesis.settings.register_profile("untimed", hypothesis.settings.default, deadline=None)
-hypothesis.settings.load_profile("untimed")
+pytest_plugins = ("nothing_left", "proof.results", "proof.left_out", "proof.properties", "drifted_seeds")
 
 
 @pytest.fixture

@@ -86,7 +86,8 @@ def test_the_wheel_holds_every_module_the_pages_of_the_console_the_class_of_java
     sources |= {f"eosin/{path.relative_to(ROOT).as_posix()}" for path in pages}
     java = {"TxnWriter.java", "signatures.txt"} | ({"eosin-realtime.jar"} if shutil.which("javac") else set())
     sources |= {f"eosin/pipeline/realtime/{name}" for name in java}
-    assert packed == sources | {"pyspark_eosin.py"}
+    typed = {f"eosin/{room}/py.typed" for room in ("lab", "testing")}
+    assert packed == sources | typed | {"pyspark_eosin.py"}
 
 
 def test_a_broker_starts_answers_and_stops_from_the_wheel_alone(environment: Path, tmp_path: Path) -> None:

@@ -102,6 +102,8 @@ def test_the_end_of_a_run_tells_the_tests_above_their_budget_of_processor_time()
     lines = Verdict([stage(*tests)], tier="test").lines()
     assert "CPU  4 s of tests; the budget of test is 500 s" in lines
     assert "CPU  2 pure above 0.2 s, the dearest 0.5 s: b" in lines
+    dear = Verdict([stage(measured("e", "jvm", 501))], tier="test").lines()
+    assert any(line.startswith("CPU  501 s of tests; the budget of test is 500 s; ABOVE IT") for line in dear)
     assert Verdict([stage(*tests)]).passes
 
 
@@ -364,6 +366,7 @@ def kinds_of_tests() -> Iterator[tuple[str, set[str]]]:
     """Each folder with each set of marks that a test in it may have."""
     kinds = {
         "tests/storage": ((), ("process",)),
+        "tests/simulation": ((), ("process",)),
         "tests/clusters": (("process",),),
         "tests/clients": (("process",),),
         "tests/pipeline": ((), ("process",), ("spark",)),
@@ -410,4 +413,25 @@ def test_a_stage_imports_no_module_whose_tests_are_not_for_it(
 
 def test_the_first_stage_of_a_tier_waits_for_no_other() -> None:
     for tier in TIERS:
-        assert not next(stage for stage in STAGES if tier in stage.tiers).beside
+        first = next(stage for stage in STAGES if tier in stage.tiers)
+        assert (first.beside, first.idle) == (False, False)
+
+
+@pytest.mark.process
+def test_an_idle_stage_has_the_lowest_priority_and_later_stages_do_not_wait_for_it(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    hears = f"import os; open({str(pipe)!r}).read(); print('priority', os.getpriority(os.PRIO_PROCESS, 0))"
+    run = Run(root=tmp_path)
+    run.carry_out(
+        [
+            Stage("first", ("test",), (sys.executable, "-c", "")),
+            Stage("idle", ("test",), (sys.executable, "-c", hears), idle=True),
+            Stage("later", ("test",), (sys.executable, "-c", f"open({str(pipe)!r}, 'w').close()")),
+        ]
+    )
+    assert {each.name for each in run.verdict.stages} == {"first", "idle", "later"}
+    assert run.verdict.passes
+    assert "== idle, which ran beside:\npriority 19" in capfd.readouterr().out

@@ -58,7 +58,7 @@ RESERVED = (
         rule="only the clock tells the time",
         called=r"time\.(time|time_ns|monotonic|monotonic_ns|sleep)|datetime\.(now|utcnow|today)",
         # __main__ and serve measure the start itself, before there is a clock.
-        owners=("runtime/clock.py", "cli/__main__.py", "cli/serve.py"),
+        owners=("runtime/clock.py", "cli/__main__.py", "cli/start_time.py"),
     ),
     Reserved(
         # The luck of torn writes is that of a seed, as the rest of a test.
@@ -298,8 +298,15 @@ def test_the_map_of_test_support_has_a_line_for_every_module() -> None:
     fail_for(offences, "tests/support/README.md has a line for every module")
 
 
-def test_no_property_is_broken_by_a_slow_machine() -> None:
-    assert hypothesis.settings().deadline is None
+def test_no_property_is_broken_by_a_slow_machine_or_by_chance() -> None:
+    """Nobody draws at random but runs with `--times` (`proof/properties.py`), and codecs by the thousand."""
+    ours = hypothesis.settings()
+    assert ours.deadline is None
+    assert ours.derandomize
+    assert hypothesis.HealthCheck.too_slow in ours.suppress_health_check
+    lifted = re.compile(r"derandomize=False|\bload_profile\(|use_true_random=True|^@seed\(", re.MULTILINE)
+    found = {name_of(path) for path in sources("tests") if lifted.search(text_of(path))}
+    assert found == {"tests/protocol/conftest.py", "tests/support/proof/properties.py", name_of(Path(__file__))}
 
 
 def test_the_text_speaks_of_eosin_alone() -> None:

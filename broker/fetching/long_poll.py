@@ -70,6 +70,18 @@ class LongPolls:
         self._clock = clock
         # Dictionaries as ordered sets: polls are woken in the order in which they came.
         self._by_log: dict[PartitionLog, dict[_Poll, None]] = {}
+        self._watchers: dict[PartitionLog, dict[Callable[[], None], None]] = {}
+
+    def watch(self, log: "PartitionLog", grown: Callable[[], None]) -> None:
+        """Call `grown` whenever readers may see more of `log`, until `unwatch`."""
+        self._watchers.setdefault(log, {})[grown] = None
+
+    def unwatch(self, log: "PartitionLog", grown: Callable[[], None]) -> None:
+        """Harmless without a watch."""
+        some = self._watchers.get(log, {})
+        some.pop(grown, None)
+        if not some:
+            self._watchers.pop(log, None)
 
     def progress(self, log: "PartitionLog") -> None:
         """Count what `log` has gained and wake whoever has enough. The `on_progress` of every log."""
@@ -77,6 +89,9 @@ class LongPolls:
         if polls is not None:
             for poll in polls:
                 poll.count(log)
+        if self._watchers:
+            for grown in tuple(self._watchers.get(log, ())):
+                grown()
 
     def interrupt(self, log: "PartitionLog") -> None:
         """Wake whoever waits for `log`: it is led by somebody else now, or the broker stops."""

@@ -1,13 +1,14 @@
 """DescribeShareGroupOffsets (key 90), versions 0-1: where share groups (KIP-932) are in their partitions.
 
 v1 tells the lag (KIP-1226): how many offsets are before the high watermark, and not done with; -1 if it is not known,
-and for partitions that another broker leads. Topics that are null are all of which the group has a state, as far as the
-client may describe them; of a group that is not there that is none, and a partition that is named is at -1. A partition
-that does not exist is 3. While `share.version` is at level 0 each group is refused (`eosin.broker.unserved_groups`).
+as while the leader of a partition, which is asked for it, does not answer. Topics that are null are all of which the
+group has a state, as far as the client may describe them; of a group that is not there that is none, and a partition
+that is named is at -1. A partition that does not exist is 3. While `share.version` is at level 0 each group is refused
+(`eosin.broker.unserved_groups`).
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from eosin.broker.services import Services
@@ -86,7 +87,9 @@ async def _topic(
         some = partitions[first : first + AT_ONCE]
         places = [SharePartition(group_id, topic.topic_id, each) for each in some]
         found = await asyncio.gather(*(_summary(each, topic.partitions, services) for each in places))
-        made += [_partition(name, each, summary, services) for each, summary in zip(some, found, strict=True)]
+        told = [(TopicPartition(name, each), summary) for each, summary in zip(some, found, strict=True)]
+        ends = await _high_watermarks(dict(told), services)
+        made += [_partition(each, summary, ends.get(each)) for each, summary in told]
     return DescribeShareGroupOffsetsResponseTopic(name, topic.topic_id, tuple(made))
 
 
@@ -96,25 +99,44 @@ async def _summary(partition: SharePartition, count: int, services: Services) ->
     return await services.groups.share.summary(partition)
 
 
+async def _high_watermarks(
+    told: Mapping[TopicPartition, ShareStateSummary | ErrorCode], services: Services
+) -> Mapping[TopicPartition, int]:
+    """The high watermarks of the partitions that may have a lag, as far as their leaders tell."""
+    found: dict[TopicPartition, int] = {}
+    elsewhere: list[TopicPartition] = []
+    for partition, summary in told.items():
+        if isinstance(summary, ErrorCode) or summary.start_offset == UNKNOWN_OFFSET:
+            continue
+        log = services.partitions.get(partition)
+        if isinstance(log, ErrorCode):
+            elsewhere.append(partition)
+        else:
+            found[partition] = log.high_watermark
+    if elsewhere and services.high_watermarks_elsewhere is not None:
+        found.update(await services.high_watermarks_elsewhere(elsewhere))
+    return found
+
+
 def _partition(
-    topic: str, number: int, summary: ShareStateSummary | ErrorCode, services: Services
+    partition: TopicPartition, summary: ShareStateSummary | ErrorCode, end: int | None
 ) -> DescribeShareGroupOffsetsResponsePartition:
+    number = partition.partition
     if isinstance(summary, ErrorCode):
         return _failed_partition(number, summary)
     return DescribeShareGroupOffsetsResponsePartition(
         number,
         start_offset=summary.start_offset,
         leader_epoch=max(0, summary.leader_epoch),
-        lag=_lag(TopicPartition(topic, number), summary, services),
+        lag=_lag(summary, end),
     )
 
 
-def _lag(partition: TopicPartition, summary: ShareStateSummary, services: Services) -> int:
-    log = services.partitions.get(partition)
+def _lag(summary: ShareStateSummary, end: int | None) -> int:
     start, done = summary.start_offset, summary.delivery_complete_count
-    if start == UNKNOWN_OFFSET or done == UNKNOWN_COUNT or isinstance(log, ErrorCode):
+    if start == UNKNOWN_OFFSET or done == UNKNOWN_COUNT or end is None:
         return _NOTHING_KNOWN
-    return max(0, log.high_watermark - start - done)
+    return max(0, end - start - done)
 
 
 def _failed(name: str, partitions: Iterable[int], error: ErrorCode) -> DescribeShareGroupOffsetsResponseTopic:

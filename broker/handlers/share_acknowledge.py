@@ -17,12 +17,24 @@ from eosin.protocol.schemas.share_acknowledge import ShareAcknowledgeRequest, Sh
 from eosin.security.access import Access, Right, on_each
 
 
+def _group(request: ShareAcknowledgeRequest) -> tuple[str, ...]:
+    return () if request.group_id is None else (request.group_id,)
+
+
+_ACCESS: Final = Access(
+    (Right(Operation.READ, ResourceType.GROUP, names=_group), on_each(Operation.READ, ResourceType.TOPIC)),
+    is_asked_late=True,
+)
+
+
 async def handle(
     request: ShareAcknowledgeRequest, context: RequestContext, services: Services
 ) -> ShareAcknowledgeResponse:
     if not services.sharing.is_served:
         text = services.unserved_groups.refused(GroupProtocol.SHARE, request.group_id or "", context)
         return ShareAcknowledgeResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, error_message=text)
+    if denied := _ACCESS.denial(request, context):
+        return refuse(request, context, denied)
     # Imported where share groups are served: a start without them is faster.
     from eosin.broker.requests.share_acknowledge_request import acknowledge
 
@@ -38,10 +50,5 @@ API: Final = Api(
     versions=range(1, 3),
     handle=handle,
     refuse=refuse,
-    access=Access(
-        (
-            Right(Operation.READ, ResourceType.GROUP, names=lambda request: (request.group_id or "",)),
-            on_each(Operation.READ, ResourceType.TOPIC),
-        )
-    ),
+    access=_ACCESS,
 )

@@ -21,10 +21,22 @@ from eosin.protocol.schemas.share_fetch import ShareFetchRequest, ShareFetchResp
 from eosin.security.access import Access, Right, on_each
 
 
+def _group(request: ShareFetchRequest) -> tuple[str, ...]:
+    return () if request.group_id is None else (request.group_id,)
+
+
+_ACCESS: Final = Access(
+    (Right(Operation.READ, ResourceType.GROUP, names=_group), on_each(Operation.READ, ResourceType.TOPIC)),
+    is_asked_late=True,
+)
+
+
 async def handle(request: ShareFetchRequest, context: RequestContext, services: Services) -> ShareFetchResponse:
     if not services.sharing.is_served:
         text = services.unserved_groups.refused(GroupProtocol.SHARE, request.group_id or "", context)
         return ShareFetchResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, error_message=text)
+    if denied := _ACCESS.denial(request, context):
+        return refuse(request, context, denied)
     # Imported where share groups are served: a start without them is faster.
     from eosin.broker.requests.share_fetch_request import fetch
 
@@ -40,10 +52,5 @@ API: Final = Api(
     versions=range(1, 3),
     handle=handle,
     refuse=refuse,
-    access=Access(
-        (
-            Right(Operation.READ, ResourceType.GROUP, names=lambda request: (request.group_id or "",)),
-            on_each(Operation.READ, ResourceType.TOPIC),
-        )
-    ),
+    access=_ACCESS,
 )

@@ -26,12 +26,20 @@ def _subscribed(request: ShareGroupHeartbeatRequest) -> tuple[str, ...]:
     return request.subscribed_topic_names or ()
 
 
+_ACCESS = Access(
+    (on_the_group(Operation.READ), Right(Operation.DESCRIBE, ResourceType.TOPIC, names=_subscribed)),
+    is_asked_late=True,
+)
+
+
 async def handle(
     request: ShareGroupHeartbeatRequest, context: RequestContext, services: Services
 ) -> ShareGroupHeartbeatResponse:
     if not services.cluster.features.level(SHARE_VERSION):
         text = services.unserved_groups.refused(GroupProtocol.SHARE, request.group_id, context)
         return ShareGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, error_message=text)
+    if denied := _ACCESS.denial(request, context):
+        return refuse(request, context, denied)
     heartbeat = ShareHeartbeat(
         member_id=request.member_id,
         member_epoch=request.member_epoch,
@@ -79,10 +87,5 @@ API = Api(
     versions=range(1, 2),
     handle=handle,
     refuse=refuse,
-    access=Access(
-        (
-            on_the_group(Operation.READ),
-            Right(Operation.DESCRIBE, ResourceType.TOPIC, names=_subscribed),
-        )
-    ),
+    access=_ACCESS,
 )

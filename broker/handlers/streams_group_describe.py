@@ -3,10 +3,12 @@
 Each group by itself in the order asked. A group of another kind, or none, is 69; on 35 too, which every group has while
 `streams.version` is at level 0 (`eosin.broker.unserved_groups`), admin clients ask DescribeGroups for it. A topic of
 the topology without the right to describe it hides its group with 29. A group that is named again and again is
-described once, as it is when its turn comes. No topology description is kept (KIP-1331), and the response says so.
+described once, as it is when its turn comes. The description of its topology that a member has told (KIP-1331,
+streams-groups.md 9.1) is in the response to who wants it.
 """
 
 from collections.abc import Iterable
+from enum import IntEnum
 from typing import Final
 
 from eosin.broker.requests.described_groups import describe_each
@@ -22,6 +24,7 @@ from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
+from eosin.protocol.records.internal import decode_value
 from eosin.protocol.schemas.streams_group_describe import (
     Assignment,
     DescribedGroup,
@@ -34,6 +37,7 @@ from eosin.protocol.schemas.streams_group_describe import (
     TaskIds,
     TopicInfo,
     Topology,
+    TopologyDescription,
 )
 from eosin.protocol.types import Message
 from eosin.protocol.wire.codec import EncodedBody
@@ -43,12 +47,21 @@ from eosin.security.authorized_operations import NOT_ASKED
 ASSIGNOR: Final = "sticky"
 ITEMS_PER_MEMBER: Final = 4
 """Of a description: the member, its lists of tasks, and its names."""
+BYTES_PER_ITEM: Final = 10
+"""Of the description of a topology: a node or the name of another one."""
+
+
+class DescriptionStatus(IntEnum):
+    """The reason for a response with or without a description of the topology (KIP-1331)."""
+
+    NOT_REQUESTED = 0
+    NOT_STORED = 1
+    AVAILABLE = 3
 
 
 async def handle(
     request: StreamsGroupDescribeRequest, context: RequestContext, services: Services
 ) -> Message | EncodedBody:
-    tells_operations = request.include_authorized_operations
     return await describe_each(
         request.group_ids,
         context,
@@ -56,24 +69,25 @@ async def handle(
         key=ApiKey.STREAMS_GROUP_DESCRIBE,
         feature=STREAMS_VERSION,
         protocol=GroupProtocol.STREAMS,
-        size_of=lambda group_id: _size(group_id, services),
-        described=lambda group_id: _described(group_id, tells_operations, context, services),
+        size_of=lambda group_id: _size(group_id, services, request),
+        described=lambda group_id: _described(group_id, request, context, services),
         refusal=_refusal,
         response=lambda groups: StreamsGroupDescribeResponse(groups=groups),
     )
 
 
-def _size(group_id: str, services: Services) -> int:
+def _size(group_id: str, services: Services, request: StreamsGroupDescribeRequest) -> int:
     """About how many items the description of a group has."""
     group = services.groups.streams.describe(group_id)
     if isinstance(group, ErrorCode):
         return 0
     topics = 0 if group.topology is None else sum(len(each) for each in group.topology.subtopologies)
-    return topics + ITEMS_PER_MEMBER * len(group.members) + len(group.owners) + len(group.copies)
+    names = len(group.description.data) // BYTES_PER_ITEM if request.include_topology_description else 0
+    return topics + names + ITEMS_PER_MEMBER * len(group.members) + len(group.owners) + len(group.copies)
 
 
 def _described(
-    group_id: str, tells_operations: bool, context: RequestContext, services: Services
+    group_id: str, request: StreamsGroupDescribeRequest, context: RequestContext, services: Services
 ) -> InSteps[DescribedGroup]:
     """Describe a group as it is now, a member in each step."""
     group = services.groups.streams.describe(group_id)
@@ -86,7 +100,13 @@ def _described(
         if not session.may(Operation.DESCRIBE, ResourceType.TOPIC, name, quiet=True):
             text = "The group has described topic(s) that the client is not authorized to describe."
             return _refusal(group_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED, text)
-    operations = session.operations(ResourceType.GROUP, group_id) if tells_operations else NOT_ASKED
+    operations = NOT_ASKED
+    if request.include_authorized_operations:
+        operations = session.operations(ResourceType.GROUP, group_id)
+    status, description = DescriptionStatus.NOT_REQUESTED, None
+    if request.include_topology_description:
+        status, description = _description(group)
+        yield
     members: list[Member] = []
     for member in group.members.values():
         members.append(_member(group, member))
@@ -99,8 +119,17 @@ def _described(
         topology=None if group.topology is None else _topology(group.topology, group.configured),
         members=tuple(members),
         authorized_operations=operations,
+        topology_description=description,
+        topology_description_status=status,
         assignor_name=ASSIGNOR,
     )
+
+
+def _description(group: StreamsGroup) -> tuple[DescriptionStatus, TopologyDescription | None]:
+    kept = group.description
+    if group.topology is None or kept.topology_epoch != group.topology.epoch:
+        return DescriptionStatus.NOT_STORED, None
+    return DescriptionStatus.AVAILABLE, decode_value(TopologyDescription, kept.data)
 
 
 def _member(group: StreamsGroup, member: StreamsMember) -> Member:

@@ -13,11 +13,13 @@ from msgspec.structs import replace
 from eosin.broker.requests.streams_heartbeat_request import (
     field_problem,
     heartbeat_of,
+    member_chars,
     required_topics,
     topic_problem,
 )
 from eosin.broker.services import Services
 from eosin.broker.unserved_groups import GroupProtocol
+from eosin.coordinator.groups.rules.config import StreamsGroupConfig
 from eosin.coordinator.groups.streams.assignors.tasks import Task
 from eosin.coordinator.groups.streams.rules.endpoints import EndpointPartitions, TopicPartitions
 from eosin.coordinator.groups.streams.rules.events import Status as StatusCode
@@ -48,7 +50,8 @@ async def handle(
     if not services.cluster.features.level(STREAMS_VERSION):
         text = services.unserved_groups.refused(GroupProtocol.STREAMS, request.group_id, context)
         return StreamsGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, error_message=text)
-    return _response(await _decided(request, context, services))
+    config = services.groups.streams.config_of(request.group_id)
+    return _response(await _decided(request, context, services), config)
 
 
 async def _decided(request: StreamsGroupHeartbeatRequest, context: RequestContext, services: Services) -> StreamsResult:
@@ -65,7 +68,7 @@ async def _decided(request: StreamsGroupHeartbeatRequest, context: RequestContex
     heartbeat = heartbeat_of(request, context)
     shares = services.group_shares
     if shares is not None and heartbeat.topology is not None:
-        size = topology_bytes(heartbeat.topology)
+        size = topology_bytes(heartbeat.topology) + member_chars(request)
         if not shares.admits(context, request.group_id, size) and not await shares.admits_after_count(
             context, request.group_id, size
         ):
@@ -87,7 +90,7 @@ async def _with_topics(
     ):
         return _detailed(told, _DENIED)
     groups, interval_ms = services.groups.streams, told.heartbeat_interval_ms
-    failures = await services.streams_topics.create(told.missing, heartbeat_interval_ms=interval_ms)
+    failures = await services.streams_topics.create(told.missing, context, heartbeat_interval_ms=interval_ms)
     if failures:
         return _detailed(told, failures)
     # The first request goes on: a topology or a wish to stop was heard, and is not said again.
@@ -96,7 +99,8 @@ async def _with_topics(
     )
     if again.error is not ErrorCode.NONE:
         return told
-    return replace(again, tasks=told.tasks if again.tasks is None else again.tasks)
+    asks = told.asks_for_description or again.asks_for_description
+    return replace(again, tasks=told.tasks if again.tasks is None else again.tasks, asks_for_description=asks)
 
 
 def _detailed(told: StreamsResult, more: str) -> StreamsResult:
@@ -104,14 +108,20 @@ def _detailed(told: StreamsResult, more: str) -> StreamsResult:
     return replace(told, statuses={**told.statuses, missing: f"{told.statuses.get(missing, '')} {more}".strip()})
 
 
-def _response(result: StreamsResult) -> StreamsGroupHeartbeatResponse:
+def _response(result: StreamsResult, config: StreamsGroupConfig) -> StreamsGroupHeartbeatResponse:
+    """The response; what only one of its versions has is left out of the other. Whoever stays hears how often it is to
+    report its offsets, of which nothing is made."""
     tasks, endpoints = result.tasks, result.endpoints
+    stays = bool(result.heartbeat_interval_ms)
     return StreamsGroupHeartbeatResponse(
         error_code=result.error,
         error_message=result.message,
         member_id=result.member_id,
         member_epoch=result.epoch,
         heartbeat_interval_ms=result.heartbeat_interval_ms,
+        task_offset_interval_ms=config.task_offset_interval_ms if stays else 0,
+        acceptable_recovery_lag=config.acceptable_recovery_lag if stays else -1,
+        topology_description_required=result.asks_for_description,
         status=tuple(Status(int(code), text) for code, text in sorted(result.statuses.items())),
         active_tasks=None if tasks is None else _task_ids(tasks.active),
         standby_tasks=None if tasks is None else _task_ids(tasks.standby),

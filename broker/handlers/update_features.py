@@ -88,6 +88,8 @@ def _obstacle(update: FeatureUpdateKey, features: Features, services: Services) 
     if update.feature == GROUP_VERSION and (held := groups.consumer_groups_with_members(MOST_NAMED)):
         text = "Consumer groups have members, as"
         return f"{text} {', '.join(held)}: let them leave, or go on with group.protocol=classic."
+    if update.feature == SHARE_VERSION and update.max_version_level:
+        return None  # they go on, without dead letters
     if update.feature == SHARE_VERSION and (held := groups.share.with_members(MOST_NAMED)):
         return f"Share groups have members, as {', '.join(held)}: let them leave."
     if update.feature == STREAMS_VERSION and (held := groups.streams.with_members(MOST_NAMED)):

@@ -14,6 +14,7 @@ from eosin.broker.fetching.long_poll import PolledPartition
 from eosin.broker.sharing.config import isolation_of
 from eosin.broker.sharing.led_share_partition import LedSharePartition
 from eosin.broker.sharing.rules.fetched import ReadBatch, fetched_batches
+from eosin.broker.sharing.rules.waiters import NEVER_LOOKED
 from eosin.broker.sharing.rules.window import AcquiredRange
 from eosin.model.resources import Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
@@ -34,6 +35,8 @@ RECORD_LIMIT: Final = 1
 READS_PER_TURN: Final = 50
 LOOKS_PER_TURN: Final = 500
 """Each takes a few microseconds."""
+FIRST_LOOK: Final = 10
+"""As many looks as the first one, which may find a share partition that is to be loaded, counts for."""
 FULL_MESSAGE: Final = "This broker serves as many share partitions as eosin.share.max.partitions allows."
 WAITING_ERRORS: Final = frozenset(
     {
@@ -49,7 +52,7 @@ WAITING_ERRORS: Final = frozenset(
 class ShareFetchPartition:
     """One partition of a session, as the pass found it."""
 
-    __slots__ = ("acquired", "error", "index", "message", "name", "partition", "records", "topic_id")
+    __slots__ = ("acquired", "error", "index", "known_changes", "message", "name", "partition", "records", "topic_id")
 
     def __init__(self, wanted: TopicIdPartition) -> None:
         self.topic_id, self.index = wanted
@@ -57,6 +60,8 @@ class ShareFetchPartition:
         """With the topic's name, where it was found."""
         self.partition: LedSharePartition | None = None
         """The share partition that was found last."""
+        self.known_changes = NEVER_LOOKED
+        """The changes of it that this pass has seen."""
         self.error = ErrorCode.NONE
         self.message: str | None = None
         self.records: bytes | memoryview = NO_RECORDS
@@ -90,16 +95,29 @@ class ShareFetchPass:
         """Find what there is, or wait for it for as long as the client says."""
         clock = self._services.wire_clock
         until_ms = clock.elapsed_ms() + max(0, self._request.max_wait_ms)
+        try:
+            await self._run(until_ms)
+        finally:
+            self._pass_on()
+
+    def _pass_on(self) -> None:
+        """Let the next ones have what this pass has left."""
+        for each in self.partitions:
+            if each.partition is not None:
+                each.partition.pass_on()
+
+    async def _run(self, until_ms: int) -> None:
+        clock = self._services.wire_clock
         while not self._session.has_ended:
             available = await self._check()
             left_ms = until_ms - clock.elapsed_ms()
             is_last = left_ms <= 0 or self._makes_way or self._sharing.is_stopping or self._is_settled
-            reads = available > 0 and (is_last or available >= self._request.min_bytes)
+            reads = available > 0 < self._left_bytes and (is_last or available >= self._request.min_bytes)
             moved = reads and await self._read()
             if is_last or not self._is_first or self._is_settled:
                 return
             if not moved:
-                await self._wait(left_ms, is_sated=reads)
+                await self._wait(left_ms, is_sated=reads or self._left_bytes <= 0)
 
     # Look -----------------------------------------------------------------------------------------------------------
 
@@ -111,17 +129,21 @@ class ShareFetchPass:
 
     async def _check(self) -> int:
         """Find each partition, and count the bytes that could be read, up to as many as the client wants."""
-        wanted, available = max(1, self._request.min_bytes), 0
-        for looks, each in enumerate(self.partitions, 1):
-            if not looks % LOOKS_PER_TURN:
+        wanted, available, left = max(1, self._request.min_bytes), 0, LOOKS_PER_TURN
+        for each in self.partitions:
+            left -= 1 if each.partition is not None else FIRST_LOOK
+            if left <= 0:
+                left = LOOKS_PER_TURN
                 await next_turn()
             each.error = self._find(each)
             partition = each.partition
-            if each.error or partition is None or available >= wanted:
+            if each.error or partition is None:
                 continue
-            offset = partition.begin_fetch()
+            each.known_changes = partition.known_changes
+            if available >= wanted:
+                continue
+            offset = partition.offset_to_fetch()
             if offset is not None:
-                partition.end_fetch()
                 available += partition.log.bytes_available(offset, isolation=self._isolation, limit=wanted)
         return available
 
@@ -162,6 +184,7 @@ class ShareFetchPass:
                 break
             offset = partition.begin_fetch()
             if offset is None:
+                each.known_changes = partition.known_changes
                 continue
             try:
                 if offset < partition.log.visible_end(self._isolation):
@@ -222,20 +245,21 @@ class ShareFetchPass:
         """Wait until more can be read, or a share partition has changed. `is_sated`: there was enough to read, and none
         of it is for this member now: that the log has it is no news."""
         watches: dict[object, PolledPartition] = {}
-        some = [each.partition for each in self.partitions if each.partition is not None and not each.error]
-        for partition in some if not is_sated else ():
-            offset = partition.begin_fetch()
+        some = [(each, each.partition) for each in self.partitions if each.partition is not None and not each.error]
+        is_patient = self._request.min_bytes > 1
+        for _, partition in some if is_patient and not is_sated else ():
+            offset = partition.offset_to_fetch()
             if offset is not None:
-                partition.end_fetch()
                 watches[partition.log] = PolledPartition(partition.log, offset=offset, limit=self._left_bytes)
         wakes: list[Callable[[], None]] = []
 
         def waits(wake: Callable[[], None]) -> None:
             wakes.append(wake)
-            for each in some:
-                each.wait(wake)
+            for each, partition in some:
+                partition.wait(wake, each.known_changes, is_patient=is_patient)
             if self._context.connection is not None:
                 self._context.connection.fetch_waits(partial(self._make_way, wake))
+            self._pass_on()
 
         try:
             await self._services.partitions.long_polls.wait(
@@ -246,9 +270,9 @@ class ShareFetchPass:
                 waits=waits,
             )
         finally:
-            for each in some:
+            for _, partition in some:
                 for wake in wakes:
-                    each.stop_waiting(wake)
+                    partition.stop_waiting(wake)
 
     def _make_way(self, wake: Callable[[], None]) -> None:
         self._makes_way = True

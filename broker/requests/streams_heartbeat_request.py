@@ -6,7 +6,7 @@ from typing import Final
 
 from eosin.coordinator.groups.streams.assignors.tasks import Task, Tasks
 from eosin.coordinator.groups.streams.rules.events import StreamsHeartbeat
-from eosin.coordinator.groups.streams.rules.group import JOIN_EPOCH, LEAVE_EPOCH, UserEndpoint
+from eosin.coordinator.groups.streams.rules.group import JOIN_EPOCH, STATIC_LEAVE_EPOCH, UserEndpoint
 from eosin.coordinator.groups.streams.rules.reconciliation import OwnedTasks
 from eosin.coordinator.groups.streams.topology.topology import (
     CopartitionGroup,
@@ -26,6 +26,8 @@ from eosin.protocol.schemas.streams_group_heartbeat import Subtopology as Subtop
 
 MOST_TOPOLOGY_BYTES: Final = 1_048_576
 """Of the names and settings of one topology (OWN)."""
+MOST_MEMBER_CHARS: Final = 16_384
+"""Of all that a member says of itself (OWN)."""
 
 
 def required_topics(request: StreamsGroupHeartbeatRequest) -> frozenset[str]:
@@ -53,8 +55,6 @@ def field_problem(request: StreamsGroupHeartbeatRequest) -> str | None:
 
 
 def _unsupported(request: StreamsGroupHeartbeatRequest) -> Iterator[str]:
-    if request.instance_id is not None:
-        yield "Static membership is not yet supported."
     if request.topology is not None and any(each.source_topic_regex for each in request.topology.subtopologies):
         yield "Regular expressions for source topics are not supported yet."
 
@@ -65,8 +65,12 @@ def _problems(request: StreamsGroupHeartbeatRequest) -> Iterator[str]:
         yield "MemberId can't be empty."
     if not request.group_id.strip():
         yield "GroupId can't be empty."
+    if request.instance_id is not None and not request.instance_id.strip():
+        yield "InstanceId can't be empty."
     if request.rack_id is not None and not request.rack_id.strip():
         yield "RackId can't be empty."
+    if member_chars(request) > MOST_MEMBER_CHARS:
+        yield f"The ids, tags and names of the member take more than {MOST_MEMBER_CHARS} characters."
     if request.member_epoch == JOIN_EPOCH:
         if request.rebalance_timeout_ms == -1:
             yield "RebalanceTimeoutMs must be provided in first request."
@@ -78,10 +82,22 @@ def _problems(request: StreamsGroupHeartbeatRequest) -> Iterator[str]:
         yield "Topology can only be provided in first request."
     if (topology := _topology(request)) is not None and topology_bytes(topology) > MOST_TOPOLOGY_BYTES:
         yield f"The names and settings of the topology take more than {MOST_TOPOLOGY_BYTES} bytes."
-    if request.member_epoch < LEAVE_EPOCH:
-        yield f"MemberEpoch {request.member_epoch} is not supported."
+    if request.member_epoch == STATIC_LEAVE_EPOCH and request.instance_id is None:
+        yield "InstanceId can't be null where a member leaves for a while."
+    if request.member_epoch < STATIC_LEAVE_EPOCH:
+        yield f"MemberEpoch {request.member_epoch} is less than {STATIC_LEAVE_EPOCH}."
     if any(each is None for each in lists) and any(each is not None for each in lists):
         yield "If one task list is provided, all of them must be."
+
+
+def member_chars(request: StreamsGroupHeartbeatRequest) -> int:
+    """The characters of all that a member says of itself."""
+    endpoint = request.user_endpoint
+    host = "" if endpoint is None else endpoint.host
+    said = (request.member_id, request.instance_id, request.rack_id, request.process_id, host)
+    return sum(len(each or "") for each in said) + sum(
+        len(each.key) + len(each.value) for each in request.client_tags or ()
+    )
 
 
 def heartbeat_of(request: StreamsGroupHeartbeatRequest, context: RequestContext) -> StreamsHeartbeat:
@@ -101,6 +117,8 @@ def heartbeat_of(request: StreamsGroupHeartbeatRequest, context: RequestContext)
         shuts_down=request.shutdown_application,
         client_id=context.client_id or "",
         client_host=context.client_host,
+        instance_id=request.instance_id,
+        version=context.api_version,
     )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup
 from eosin.coordinator.groups.rules.group import Group, protocol_bytes
 from eosin.coordinator.groups.share.rules.group import ShareGroup
-from eosin.coordinator.groups.streams.rules.group import StreamsGroup
+from eosin.coordinator.groups.streams.rules.group import StreamsGroup, StreamsMember
 from eosin.coordinator.groups.streams.topology.topology import topology_bytes
 from eosin.network.audit import log
 from eosin.protocol.errors import ErrorCode
@@ -166,7 +166,15 @@ def _size_of(group: AnyGroup) -> int:
         case StreamsGroup():
             tasks = len(group.owners) + len(group.copies)
             topology = 0 if group.topology is None else topology_bytes(group.topology)
-            return MEMBER_BYTES * (1 + len(group.members)) + PARTITION_BYTES * tasks + topology
+            members = sum(MEMBER_BYTES + _said_by(member) for member in group.members.values())
+            return MEMBER_BYTES + members + PARTITION_BYTES * tasks + topology + len(group.description.data)
+
+
+def _said_by(member: StreamsMember) -> int:
+    """The characters of all that a member of a streams group says of itself."""
+    host = "" if member.endpoint is None else member.endpoint.host
+    said = (member.member_id, member.instance_id or "", member.rack_id or "", member.process_id, host)
+    return sum(map(len, said)) + sum(len(key) + len(value) for key, value in member.tags)
 
 
 def _size_of_share_group(group: ShareGroup) -> int:

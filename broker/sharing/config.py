@@ -1,10 +1,13 @@
 """The settings of share groups that have a form of their own (share.auto.offset.reset, share.isolation.level)."""
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from eosin.coordinator.groups.rules.config import READ_UNCOMMITTED, ShareGroupConfig
 from eosin.protocol.names import IsolationLevel
+
+if TYPE_CHECKING:
+    from eosin.storage.log.partition_log import PartitionLog
 
 EARLIEST: Final = "earliest"
 BY_DURATION: Final = "by_duration:"
@@ -24,3 +27,16 @@ def duration_ms(text: str) -> int | None:
         return None
     days, hours, minutes, seconds = (float(each or 0) for each in found.groups())
     return int(1000 * (seconds + 60 * (minutes + 60 * (hours + 24 * days))))
+
+
+async def first_offset(log: "PartitionLog", config: ShareGroupConfig, now_ms: int) -> int:
+    """The offset at which a group with these settings begins to read a log (share.auto.offset.reset). Raises OSError,
+    CorruptRecords."""
+    if config.auto_offset_reset == EARLIEST:
+        return log.log_start_offset
+    if config.auto_offset_reset.startswith(BY_DURATION):
+        back_ms = duration_ms(config.auto_offset_reset.removeprefix(BY_DURATION)) or 0
+        found = await log.offset_for_timestamp(now_ms - back_ms, isolation=isolation_of(config))
+        if found is not None:
+            return found.offset
+    return log.high_watermark

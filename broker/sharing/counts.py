@@ -5,10 +5,32 @@ from collections.abc import Iterable
 from eosin.broker.sharing.rules.window import AcquiredRange
 
 
+class LetterCounts:
+    """The dead letters of one group."""
+
+    __slots__ = ("failed", "records", "requests")
+
+    def __init__(self) -> None:
+        self.requests = 0
+        """Attempts to write some."""
+        self.failed = 0
+        """The part of them that wrote none: they are tried again, or there can be none."""
+        self.records = 0
+        """Dead letters."""
+
+
 class ShareCounts:
     """Counters; they only grow."""
 
-    __slots__ = ("archived_at_limit", "delivered", "lock_timeouts", "log_cuts", "redelivered", "refused_sessions")
+    __slots__ = (
+        "archived_at_limit",
+        "delivered",
+        "letters",
+        "lock_timeouts",
+        "log_cuts",
+        "redelivered",
+        "refused_sessions",
+    )
 
     def __init__(self) -> None:
         self.delivered = 0
@@ -23,6 +45,15 @@ class ShareCounts:
         """Share partitions whose log ended before what they had fetched."""
         self.refused_sessions = 0
         """Share sessions for which there was no room."""
+        self.letters: dict[str, LetterCounts] = {}
+        """Of the groups that have had dead letters."""
+
+    def of_letters(self, group_id: str) -> "LetterCounts":
+        """The counters of the dead letters of a group."""
+        found = self.letters.get(group_id)
+        if found is None:
+            found = self.letters[group_id] = LetterCounts()
+        return found
 
     def acquired(self, ranges: Iterable[AcquiredRange]) -> None:
         """Count what a member was given."""

@@ -6,6 +6,8 @@
 - Locks are measured in the time for which this process runs, and one that ran out ends after the sockets were read: a
   broker that was paused holds that against no consumer (`Clock.start_deadline`). There is one timer for all of them.
 - Nobody else reads for it between `begin_fetch` and `end_fetch`.
+- A record is archived when its dead letter is durable, or when there can be none (`LetterQueue`). Until then its state
+  is ARCHIVING, and whoever leads the share partition next writes the letter.
 """
 
 import asyncio
@@ -13,12 +15,16 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from eosin.broker.sharing.config import BY_DURATION, EARLIEST, duration_ms, isolation_of
+from eosin.broker.sharing.config import first_offset, isolation_of
+from eosin.broker.sharing.dead_letters import DeadLetters, LetterQueue, LetterSource
 from eosin.broker.sharing.rules.fetched import ReadBatch
+from eosin.broker.sharing.rules.state_errors import LOST, PASSING, client_error
+from eosin.broker.sharing.rules.waiters import NEVER_LOOKED, ShareWaiters, Wake
 from eosin.broker.sharing.rules.window import (
     Acknowledgement,
     AcquiredRange,
     AcquireLimits,
+    DeadRecords,
     ShareWindow,
     Transition,
     done_after,
@@ -46,20 +52,6 @@ FIRST_READ_BYTES: Final = 65_536
 """Of a partition of which nobody knows yet how large its records are."""
 _TIMER_TOLERANCE_MS: Final = 1.0
 
-_LOST: Final = {
-    ErrorCode.FENCED_LEADER_EPOCH: ErrorCode.NOT_LEADER_OR_FOLLOWER,
-    ErrorCode.FENCED_STATE_EPOCH: ErrorCode.NOT_LEADER_OR_FOLLOWER,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_LEADER_OR_FOLLOWER,
-    ErrorCode.GROUP_ID_NOT_FOUND: ErrorCode.GROUP_ID_NOT_FOUND,
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    ErrorCode.INVALID_REQUEST: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-}
-"""Errors of the share coordinator after which this share partition is none any more, as clients are told them
-(share-partitions.md 3.5). INVALID_REQUEST: nobody has initialized it."""
-_PASSING: Final = frozenset(
-    {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR}
-)
-
 
 class LedSharePartition:
     """One share partition. Made when a member first fetches from it; `load` follows."""
@@ -68,15 +60,17 @@ class LedSharePartition:
         "_clock",
         "_config_of",
         "_counts",
-        "_is_wanted",
+        "_letters",
         "_lost",
+        "_patient",
+        "_queue",
         "_record_bytes",
         "_start_write",
         "_states",
         "_store",
         "_timer",
         "_transitions",
-        "_waiting",
+        "_waiters",
         "_writing",
         "error",
         "is_fetching",
@@ -101,6 +95,7 @@ class LedSharePartition:
         config_of: Callable[[], ShareGroupConfig],
         clock: Clock,
         counts: "ShareCounts",
+        letters: DeadLetters,
         lost: Callable[["LedSharePartition"], None],
     ) -> None:
         """`lost` is called when it can be one no longer."""
@@ -114,7 +109,6 @@ class LedSharePartition:
         self.error = ErrorCode.NONE
         """The reason why it is one no longer."""
         self.is_fetching = False
-        self._is_wanted = False
         self.is_retired = False
         """True if another one may take its place."""
         self.written_start = UNKNOWN_OFFSET
@@ -125,6 +119,9 @@ class LedSharePartition:
         self._config_of = config_of
         self._clock = clock
         self._counts = counts
+        self._letters = letters
+        self._queue: LetterQueue | None = None
+        """Its dead letters, once there are any."""
         self._lost = lost
         self._timer: Timer | None = None
         self._start_write: Timer | None = None
@@ -132,7 +129,9 @@ class LedSharePartition:
         self._transitions: list[tuple[Transition, asyncio.Future[ErrorCode]]] = []
         self._states: list[StateBatch] = []
         self._writing: asyncio.Task[None] | None = None
-        self._waiting: dict[Callable[[], None], None] = {}
+        self._waiters = ShareWaiters()
+        self._patient: dict[Wake, None] = {}
+        """The ones that wait for more than one byte: each counts what comes for itself."""
 
     # Load -----------------------------------------------------------------------------------------------------------
 
@@ -145,7 +144,7 @@ class LedSharePartition:
         while not self.error and not await self._loaded():
             await self._clock.sleep(delay_ms)
             delay_ms = min(2 * delay_ms, LONGEST_RETRY_MS)
-        self.wake()
+        self.changed()
 
     async def _loaded(self) -> bool:
         """True if that is settled, one way or the other."""
@@ -159,7 +158,7 @@ class LedSharePartition:
             start = state.batches[0].first
         elif start == UNKNOWN_OFFSET:
             try:
-                start = await self._first_offset()
+                start = await first_offset(self.log, self._config_of(), self._clock.now_ms())
             except (OSError, CorruptRecords) as error:
                 _LOG.error("share group %r: %s cannot be searched: %s", self.key.group_id, self.name, error)
                 return False
@@ -220,27 +219,17 @@ class LedSharePartition:
     def _adopt(self, state: ShareState, start: int) -> None:
         """Go on with a state. Raises ValueError for one that makes no sense."""
         self.state_epoch, self.written_start = state.state_epoch, start
-        self.window = ShareWindow.loaded(start, state.batches, log_end=self.log.log_end_offset)
+        limit = self._config_of().delivery_count_limit
+        self.window = ShareWindow.loaded(start, state.batches, log_end=self.log.log_end_offset, delivery_limit=limit)
         self.follow_log_start()
-
-    async def _first_offset(self) -> int:
-        """The offset at which the group begins (share.auto.offset.reset)."""
-        config, log = self._config_of(), self.log
-        if config.auto_offset_reset == EARLIEST:
-            return log.log_start_offset
-        if config.auto_offset_reset.startswith(BY_DURATION):
-            back_ms = duration_ms(config.auto_offset_reset.removeprefix(BY_DURATION)) or 0
-            found = await log.offset_for_timestamp(self._clock.now_ms() - back_ms, isolation=isolation_of(config))
-            if found is not None:
-                return found.offset
-        return log.high_watermark
+        self._send_letters()
 
     def _refused(self, error: ErrorCode, what: str) -> bool:
         """The share coordinator refuses. Returns whether it always will."""
-        if error in _LOST:
-            self.lose(_LOST[error])
+        if error in LOST:
+            self.lose(LOST[error])
             return True
-        if error not in _PASSING:
+        if error not in PASSING:
             _LOG.warning("share group %r: cannot %s the state of %s: %s", self.key.group_id, what, self.name, error)
         return False
 
@@ -249,12 +238,16 @@ class LedSharePartition:
         if self.error:
             return
         self.error = error
+        self.end_letters()
         self._lost(self)
         self.wake()
 
     def retire(self) -> None:
-        """It is used no more: its locks end with it, and what is to be written still is."""
+        """It is used no more: its locks end with it, and what is to be written still is. Dead letters that cannot be
+        written now are left to the next one."""
         self.is_retired = True
+        if self._queue is not None:
+            self._queue.end_waiting()
         if self._start_write is not None:
             self._start_write.cancel()
         if self._timer is not None:
@@ -263,50 +256,93 @@ class LedSharePartition:
 
     async def settled(self) -> None:
         """Wait until nothing is being written."""
-        while self._writing is not None:
-            await asyncio.wait([self._writing])
+        while some := [each for each in (self._writing, self._sending) if each is not None]:
+            await asyncio.wait(some)
 
     @property
     def is_writing(self) -> bool:
-        """True while a write is under way."""
-        return self._writing is not None
+        """True while a write is under way, of states or of dead letters."""
+        return self._writing is not None or self._sending is not None
+
+    @property
+    def _sending(self) -> "asyncio.Task[None] | None":
+        return None if self._queue is None else self._queue.sending
+
+    def end_letters(self) -> None:
+        """Begin no more dead letters: the next leader writes them."""
+        if self._queue is not None:
+            self._queue.end()
 
     # Waits ----------------------------------------------------------------------------------------------------------
 
-    def wait(self, wake: Callable[[], None]) -> None:
-        """Call `wake`, again and again until `stop_waiting`, when something changes: what may be acquired, or whether
-        anything may."""
-        self._waiting[wake] = None
+    @property
+    def known_changes(self) -> int:
+        """The changes that whoever looks now has seen: none while somebody fetches, and may leave something."""
+        return NEVER_LOOKED if self.is_fetching else self._waiters.change_count
 
-    def stop_waiting(self, wake: Callable[[], None]) -> None:
+    def wait(self, wake: Wake, known_changes: int, *, is_patient: bool = False) -> None:
+        """Have `wake` called when it is this fetch's turn to look again, which it has done after `known_changes`; when
+        it has looked, it calls `pass_on`. One that `is_patient` waits for more than what is there, and is called at
+        each change of what may be acquired. Until `stop_waiting`."""
+        if is_patient:
+            self._patient[wake] = None
+        else:
+            self._waiters.wait(wake, known_changes)
+
+    def stop_waiting(self, wake: Wake) -> None:
         """Harmless for one that does not wait."""
-        self._waiting.pop(wake, None)
+        self._waiters.leave(wake)
+        self._patient.pop(wake, None)
 
     def wake(self) -> None:
         """Have all who wait look again."""
-        for wake in list(self._waiting):  # the one that has waited the longest comes first
+        self._waiters.all()
+        for wake in list(self._patient):
             wake()
+
+    def changed(self) -> None:
+        """There may be something to acquire that was not there before."""
+        if self.error:
+            self.wake()
+            return
+        for wake in list(self._patient):
+            wake()
+        self.grown()
+
+    def grown(self) -> None:
+        """The same; the log has more that may be read, and patient ones count that for themselves."""
+        self._waiters.change_count += 1
+        if self.log.unusable is not None:
+            self.wake()
+        self.pass_on()
+
+    def pass_on(self) -> None:
+        """Wake the next one that waits, if there is anything for it."""
+        if len(self._waiters) and not self.is_fetching:
+            offset = self.offset_to_fetch()
+            if offset is not None and offset < self.log.visible_end(isolation_of(self._config_of())):
+                self._waiters.next()
 
     # Fetches --------------------------------------------------------------------------------------------------------
 
-    def begin_fetch(self) -> int | None:
-        """The offset to fetch from, if that is for the caller to do now: `end_fetch` must follow."""
-        if self.is_fetching:
-            self._is_wanted = True
-            return None
-        if self.is_retired or self.window is None:
+    def offset_to_fetch(self) -> int | None:
+        """The offset to fetch from; None if somebody fetches, or nothing may be acquired now."""
+        if self.is_fetching or self.is_retired or self.window is None:
             return None
         self.follow_log_start()
-        offset = self.window.next_offset(self._config_of().partition_max_record_locks)
-        self.is_fetching = offset is not None
+        return self.window.next_offset(self._config_of().partition_max_record_locks)
+
+    def begin_fetch(self) -> int | None:
+        """The same, if it is for the caller to fetch now: `end_fetch` must follow."""
+        offset = self.offset_to_fetch()
+        if offset is not None:
+            self.is_fetching = True
         return offset
 
     def end_fetch(self) -> None:
-        """Let others fetch; those who wanted to meanwhile look again."""
+        """Let others fetch what is left."""
         self.is_fetching = False
-        if self._is_wanted:
-            self._is_wanted = False
-            self.wake()
+        self.pass_on()
 
     @property
     def progress(self) -> tuple[int, int, int] | None:
@@ -340,6 +376,7 @@ class LedSharePartition:
                 is_exact=is_exact,
                 max_in_flight=config.partition_max_record_locks,
                 delivery_limit=config.delivery_count_limit,
+                has_dead_letters=self._letters.has(config),
             ),
             due_ms=due_ms,
         )
@@ -349,7 +386,9 @@ class LedSharePartition:
             self.moved_ms = self._clock.elapsed_ms()
         if ranges:
             self._start_timer(config.record_lock_duration_ms)
-        elif has_archived and not window.acquired and window.start != self.written_start:
+        if window.dead:
+            self._write()
+        elif not ranges and has_archived and not window.acquired and window.start != self.written_start:
             self._write()  # no acknowledgement follows that would tell that the group has come so far
         return ranges
 
@@ -377,6 +416,7 @@ class LedSharePartition:
             delivery_limit=config.delivery_count_limit,
             due_ms=self._clock.running_ms() + config.record_lock_duration_ms,
             may_renew=config.renew_acknowledge_enable,
+            has_dead_letters=self._letters.has(config),
         )
         if isinstance(transition, ErrorCode):
             return transition
@@ -390,13 +430,15 @@ class LedSharePartition:
     def release(self, member: str) -> None:
         """A member is gone: what it has goes to others at once."""
         if self.window is not None and not self.is_retired:
-            self._end_locks(self.window.release(member, delivery_limit=self._config_of().delivery_count_limit))
+            config = self._config_of()
+            limit, has_letters = config.delivery_count_limit, self._letters.has(config)
+            self._end_locks(self.window.release(member, delivery_limit=limit, has_dead_letters=has_letters))
 
     def _end_locks(self, batches: list[StateBatch]) -> None:
         if batches:
             self._states += batches
             self._write()
-            self.wake()
+            self.changed()
 
     def _start_timer(self, delay_ms: float) -> None:
         if self._timer is None and not self.is_retired:
@@ -407,8 +449,9 @@ class LedSharePartition:
         window = self.window
         assert window is not None, "locks are those of a window"
         now_ms = self._clock.running_ms() + _TIMER_TOLERANCE_MS
-        given_up = window.archived_at_limit
-        batches = window.expire(now_ms, delivery_limit=self._config_of().delivery_count_limit)
+        given_up, config = window.archived_at_limit, self._config_of()
+        has_letters = self._letters.has(config)
+        batches = window.expire(now_ms, delivery_limit=config.delivery_count_limit, has_dead_letters=has_letters)
         self._counts.lock_timeouts += sum(each.last - each.first + 1 for each in batches)
         self._counts.archived_at_limit += window.archived_at_limit - given_up
         self._end_locks(batches)
@@ -478,27 +521,57 @@ class LedSharePartition:
         start, before = window.start, window.next_offset(config.partition_max_record_locks)
         for transition, future in transitions:
             if error:
-                self._states += window.not_written(transition, now_ms=now_ms, delivery_limit=limit)
+                has_letters = self._letters.has(config)
+                self._states += window.not_written(
+                    transition, now_ms=now_ms, delivery_limit=limit, has_dead_letters=has_letters
+                )
             else:
                 window.written(transition)
             if not future.done():
-                future.set_result(_client_error(error))
+                future.set_result(client_error(error))
         self._counts.archived_at_limit += window.archived_at_limit - given_up
         if window.start != start:
             self.moved_ms = self._clock.elapsed_ms()
-        if error in _LOST:
-            self.lose(_LOST[error])
+        if error in LOST:
+            self.lose(LOST[error])
         elif error and window.acquired:
             due_ms = window.next_due_ms()
             if due_ms is not None:
                 self._start_timer(due_ms - now_ms)
-        after = window.next_offset(config.partition_max_record_locks)
+        self._send_letters()
+        self._changed_since(before)
+
+    def _changed_since(self, before: int | None) -> None:
+        """Wake a fetch if there is something to acquire before the `next_offset` of before."""
+        assert self.window is not None
+        after = self.window.next_offset(self._config_of().partition_max_record_locks)
         if after is not None and (before is None or after < before):
-            self.wake()
+            self.changed()
 
+    # Dead letters ---------------------------------------------------------------------------------------------------
 
-def _client_error(error: ErrorCode) -> ErrorCode:
-    """The share coordinator's error as a client is told it (share-partitions.md 3.5)."""
-    if error in _PASSING:
-        return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    return _LOST.get(error, ErrorCode.UNKNOWN_SERVER_ERROR if error else ErrorCode.NONE)
+    def _send_letters(self) -> None:
+        """Have the dead letters written that there are to write, now that their records' states are."""
+        window = self.window
+        assert window is not None
+        if not window.dead or self.error:
+            return
+        dead, window.dead = window.dead, []
+        if self._queue is None:
+            source = LetterSource(self.key.group_id, self.name, self.log, self._config_of)
+            self._queue = LetterQueue(source, self._letters, self._letters_written)
+        self._queue.add(dead)
+
+    def _letters_written(self, done: Sequence[DeadRecords]) -> None:
+        """Records have dead letters, or get none: they are archived."""
+        window = self.window
+        assert window is not None
+        if self.error:
+            return
+        start, before = window.start, window.next_offset(self._config_of().partition_max_record_locks)
+        for each in done:
+            self._states += window.archive(each.first, each.end)
+        if window.start != start:
+            self.moved_ms = self._clock.elapsed_ms()
+        self._write()
+        self._changed_since(before)

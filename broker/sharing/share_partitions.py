@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from eosin.broker.sharing.counts import ShareCounts
+from eosin.broker.sharing.dead_letters import DeadLetters
 from eosin.broker.sharing.led_share_partition import LedSharePartition
 from eosin.coordinator.groups.rules.config import ShareConfigOf
 from eosin.coordinator.share_states import SharePartition
@@ -22,6 +23,7 @@ from eosin.runtime.clock import Clock
 from eosin.runtime.start_now import start_now
 
 if TYPE_CHECKING:
+    from eosin.broker.fetching.long_poll import LongPolls
     from eosin.coordinator.share_states import ShareStateStore
     from eosin.storage.log.partition_log import PartitionLog
 
@@ -37,10 +39,15 @@ class SharePartitions:
         store: "ShareStateStore",
         config_of: ShareConfigOf,
         clock: Clock,
+        counts: ShareCounts,
+        letters: DeadLetters,
+        long_polls: "LongPolls",
         max_partitions: int,
     ) -> None:
         self.config_of: Final = config_of
-        self.counts: Final = ShareCounts()
+        self.counts: Final = counts
+        self._letters = letters
+        self._long_polls = long_polls
         self._store = store
         self._clock = clock
         self._max_partitions = max_partitions
@@ -90,8 +97,10 @@ class SharePartitions:
             config_of=partial(self.config_of, group_id),
             clock=self._clock,
             counts=self.counts,
+            letters=self._letters,
             lost=self._forget,
         )
+        self._long_polls.watch(log, made.grown)
         self._by_group.setdefault(group_id, {})[key] = made
         self._by_name.setdefault(name, {})[key] = made
         self._count += 1
@@ -109,6 +118,8 @@ class SharePartitions:
     async def stop(self) -> None:
         """End all that is under way: writes, after which acknowledgements are answered, come to their end."""
         for each in list(self):
+            each.end_letters()
+        for each in list(self):
             await each.settled()
         for each in list(self):
             each.lose(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -121,6 +132,7 @@ class SharePartitions:
         if group.get(gone.key) is not gone:
             return
         gone.retire()
+        self._long_polls.unwatch(gone.log, gone.grown)
         self._count -= 1
         del group[gone.key]
         if not group:

@@ -12,10 +12,17 @@ from eosin.protocol.names import TopicPartition
 from eosin.runtime.clock import Clock
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from eosin.broker.fetching.long_poll import LongPolls
+    from eosin.broker.sharing.dead_letters import AppendElsewhere
     from eosin.broker.sharing.share_partitions import SharePartitions
     from eosin.broker.sharing.share_sessions import ShareSessions
     from eosin.coordinator.share_states import ShareStateStore
     from eosin.model.cluster import Cluster
+    from eosin.protocol.errors import ErrorCode
+    from eosin.settings.broker import BrokerConfig
+    from eosin.storage.log.partition_log import PartitionLog
 
 
 class Sharing(ClusterListener):
@@ -25,20 +32,25 @@ class Sharing(ClusterListener):
         self,
         *,
         cluster: "Cluster",
+        log_of: "Callable[[TopicPartition], PartitionLog | ErrorCode]",
+        long_polls: "LongPolls",
         store: "ShareStateStore",
         config_of: ShareConfigOf,
         clock: Clock,
-        max_partitions: int,
-        max_sessions: int,
+        config: "BrokerConfig",
+        append_elsewhere: "AppendElsewhere | None" = None,
     ) -> None:
+        """`append_elsewhere` writes dead letters to partitions that other brokers lead; None where there are none."""
+        self._append_elsewhere = append_elsewhere
         self.config_of = config_of
         self.is_stopping = False
         """True if fetches wait no more."""
         self._cluster = cluster
+        self._log_of = log_of
+        self._long_polls = long_polls
         self._store = store
         self._clock = clock
-        self._max_partitions = max_partitions
-        self._max_sessions = max_sessions
+        self._config = config
         self._partitions: SharePartitions | None = None
         self._sessions: ShareSessions | None = None
 
@@ -56,10 +68,28 @@ class Sharing(ClusterListener):
     def partitions(self) -> "SharePartitions":
         """The share partitions."""
         if self._partitions is None:
+            from eosin.broker.sharing.counts import ShareCounts
+            from eosin.broker.sharing.dead_letters import DeadLetters
             from eosin.broker.sharing.share_partitions import SharePartitions
 
+            config, counts = self._config, ShareCounts()
+            letters = DeadLetters(
+                cluster=self._cluster,
+                log_of=self._log_of,
+                clock=self._clock,
+                prefix=config.errors_deadletterqueue_topic_name_prefix,
+                creates_topics=config.errors_deadletterqueue_auto_create_topics_enable,
+                counts=counts,
+                append_elsewhere=self._append_elsewhere,
+            )
             self._partitions = SharePartitions(
-                store=self._store, config_of=self.config_of, clock=self._clock, max_partitions=self._max_partitions
+                store=self._store,
+                config_of=self.config_of,
+                clock=self._clock,
+                counts=counts,
+                letters=letters,
+                long_polls=self._long_polls,
+                max_partitions=config.eosin_share_max_partitions,
             )
         return self._partitions
 
@@ -69,7 +99,8 @@ class Sharing(ClusterListener):
         if self._sessions is None:
             from eosin.broker.sharing.share_sessions import ShareSessions
 
-            self._sessions = ShareSessions(self.partitions, clock=self._clock, max_sessions=self._max_sessions)
+            most = self._config.group_share_max_share_sessions
+            self._sessions = ShareSessions(self.partitions, clock=self._clock, max_sessions=most)
         return self._sessions
 
     @property

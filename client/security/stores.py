@@ -3,10 +3,12 @@
 Imported by a program that has such a store, or a broker with TLS, and by no other: `cryptography` comes with it.
 """
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final, NamedTuple
 
-from cryptography import x509
+from cryptography import utils, x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
@@ -41,11 +43,21 @@ class OpenedStore(NamedTuple):
 def open_pkcs12(content: bytes, password: str | None) -> OpenedStore:
     """Open a store. Raises ValueError when it is none, or when the password does not open it."""
     try:
-        store = pkcs12.load_pkcs12(content, None if password is None else password.encode())
+        with serial_numbers_of_any_sign():
+            store = pkcs12.load_pkcs12(content, None if password is None else password.encode())
     except UNREADABLE as error:
         raise ValueError(str(error)) from None
     own = None if store.cert is None else store.cert.certificate
     return OpenedStore(store.key, own, tuple(each.certificate for each in store.additional_certs))
+
+
+@contextmanager
+def serial_numbers_of_any_sign() -> Iterator[None]:
+    """Read certificates whose serial number is zero or negative without a warning: RFC 5280 forbids such numbers, but
+    old authorities have them, and Java and OpenSSL take them."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Parsed a serial number", utils.CryptographyDeprecationWarning)
+        yield
 
 
 def pem_of(certificates: Sequence[x509.Certificate], *, key: PrivateKeyTypes | None = None) -> bytes:

@@ -12,13 +12,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from eosin.cluster.metadata.adopted_logs import CannotAdopt, batches_of, consumer_groups_of
+from eosin.cluster.metadata.adopted_logs import GROUP_KINDS, CannotAdopt, GroupKind, batches_of, groups_of
 from eosin.cluster.metadata.image import ALL_BROKERS, MetadataImage
 from eosin.cluster.quorum import bootstrap
 from eosin.cluster.quorum.rules.errors import QuorumUnreadable
 from eosin.model.cluster import METADATA_PARTITION
 from eosin.model.credentials import SECRET_SETTING, Credentials, secret_text
-from eosin.model.features import GROUP_VERSION, SUPPORTED_JOINED
+from eosin.model.features import SUPPORTED_JOINED
 from eosin.model.quota_table import QuotaTable
 from eosin.protocol.names import TopicPartition, Uuid, is_usable_uuid, uuid_from_text, uuid_text
 from eosin.protocol.records.batch import CorruptRecords, iter_records
@@ -71,10 +71,11 @@ class Adopted:
 
     topics: int
     partitions: int
-    consumer_groups: int
-    """Number of those of KIP-848. They have no members if the quorum begins at level 0 of `group.version`."""
-    ends_consumer_protocol: bool
-    """True if the directory has served `group.protocol=consumer`, which the quorum does not until its level rises."""
+    groups: Mapping[GroupKind, int]
+    """Number of those of each kind that has some, but for classic ones. They have no members if the quorum begins at
+    level 0 of their kind."""
+    unserved: tuple[GroupKind, ...]
+    """The kinds that the directory has served, and that the quorum does not until its level rises."""
 
 
 def adopt(
@@ -87,8 +88,8 @@ def adopt(
         directory = _own(disk, path, node_id=node_id, cluster_id=cluster_id)
         kept = _bootstrap_of(disk, controller, node_id=node_id, cluster_id=cluster_id)
         image = _image(disk, path)
-        group_level = _level_of(GROUP_VERSION, kept)
-        groups = _groups_that_go_on(disk, directory, image, controller=controller, level=group_level)
+        levels = {kind: _level_of(kind.feature, kept) for kind in GROUP_KINDS}
+        groups = _groups_that_go_on(disk, directory, image, controller=controller, levels=levels)
         directory_id = directory.properties.directory_id or uuid_text(chance.uuid())
         records = topic_records(
             image,
@@ -101,8 +102,10 @@ def adopt(
         return Adopted(
             len(image.topics),
             image.partition_count,
-            consumer_groups=groups,
-            ends_consumer_protocol=not group_level and bool(groups or image.levels.get(GROUP_VERSION)),
+            groups={kind: number for kind, number in groups.items() if number},
+            unserved=tuple(
+                kind for kind, level in levels.items() if not level and (groups[kind] or image.levels.get(kind.feature))
+            ),
         )
     finally:
         held.release()
@@ -228,19 +231,23 @@ def _apply(image: MetadataImage, batch: bytes) -> None:
         raise CannotAdopt(f"{METADATA_PARTITION} cannot be read: {error}") from error
 
 
-def _groups_that_go_on(disk: Disk, directory: Directory, image: MetadataImage, *, controller: str, level: int) -> int:
-    """The number of consumer groups. Their records are in the logs, so that members go on where they were; at `level` 0
-    of the quorum nobody serves them. Raises CannotAdopt where a group would be torn apart by that."""
-    if unknown := next((name for name, level in image.levels.items() if level and name != GROUP_VERSION), None):
+def _groups_that_go_on(
+    disk: Disk, directory: Directory, image: MetadataImage, *, controller: str, levels: Mapping[GroupKind, int]
+) -> Mapping[GroupKind, int]:
+    """The number of groups of each kind. Their records are in the logs, so that members go on where they were; at level
+    0 of a kind nobody serves them. Raises CannotAdopt where a group would be torn apart by that."""
+    known = {kind.feature for kind in GROUP_KINDS}
+    if unknown := next((name for name, level in image.levels.items() if level and name not in known), None):
         raise CannotAdopt(f"it is at level {image.levels[unknown]} of {unknown}, which no quorum can be told of")
-    found = consumer_groups_of(disk, directory)
-    if found.with_members and not level:
-        raise CannotAdopt(
-            f"consumer groups have members, as {', '.join(found.with_members)}, and the controller in {controller}"
-            f" begins with {GROUP_VERSION} 0: format it with --feature {GROUP_VERSION}=1, or start its broker once"
-            " more, let them leave or go on with group.protocol=classic, and stop it"
-        )
-    return found.number
+    found = groups_of(disk, directory)
+    for kind, (_, with_members) in found.items():
+        if with_members and not levels[kind]:
+            raise CannotAdopt(
+                f"{kind.name} groups have members, as {', '.join(with_members)}, and the controller in {controller}"
+                f" begins with {kind.feature} 0: format it with --feature {kind.feature}=1, or start its broker once"
+                f" more, {kind.way_out}"
+            )
+    return {kind: number for kind, (number, _) in found.items()}
 
 
 def _level_of(feature: str, records: list[Message]) -> int:

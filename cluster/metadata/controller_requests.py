@@ -75,10 +75,18 @@ class ControllerRequests:
         return _created(await self._call(ApiKey.CREATE_TOPICS, request))
 
     async def create_topic_for(
-        self, name: str, *, partitions: int, replication_factor: int, client_host: bytes, principal: Principal
+        self,
+        name: str,
+        *,
+        partitions: int,
+        replication_factor: int,
+        client_host: bytes,
+        principal: Principal,
+        configs: Mapping[str, str | None] = NO_CONFIGS,
     ) -> Outcome:
-        """Create a topic that a client named and that did not exist, if that client may (cluster.md 5.6)."""
-        request = _creation(name, partitions=partitions, replication_factor=replication_factor)
+        """Create a topic that a client named, or has need of, and that did not exist, if that client may (cluster.md
+        5.6)."""
+        request = _creation(name, partitions=partitions, replication_factor=replication_factor, configs=configs)
         frame = b"".join(encode_request(ApiKey.CREATE_TOPICS, _CREATE_TOPICS_VERSION, _ENVELOPED, None, request))[
             SIZE_BYTES:
         ]

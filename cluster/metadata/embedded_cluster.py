@@ -339,6 +339,20 @@ class EmbeddedCluster:
     async def create_automatically(self, name: str, client_host: str, principal: Principal = ANONYMOUS) -> Outcome:
         return await (self._create_internal(name) if name in INTERNAL_TOPICS else self.create_topic(name))
 
+    async def create_for_client(
+        self,
+        name: str,
+        *,
+        partitions: int,
+        replication_factor: int,
+        configs: Mapping[str, str | None],
+        client_host: str,
+        principal: Principal,
+    ) -> Outcome:
+        return await self.create_topic(
+            name, partitions=partitions, replication_factor=replication_factor, configs=configs
+        )
+
     def want_internal_topic(self, name: str) -> None:
         if name not in self.topics and self._creating is None:  # but for this one, all exist since the first start
             self._creating = asyncio.get_running_loop().create_task(self._create_internal(name))

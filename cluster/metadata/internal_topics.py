@@ -100,7 +100,7 @@ def joined_configs(name: str, config: BrokerConfig) -> dict[str, str]:
         return share_group_state_configs(config) | {"min.insync.replicas": min_isr}
     else:
         configs = transaction_state_configs(config) | {"min.insync.replicas": str(config.transaction_state_log_min_isr)}
-    del configs["delete.retention.ms"]
+    configs.pop("delete.retention.ms", None)
     return configs
 
 

@@ -435,6 +435,29 @@ class JoinedCluster(ControllerRequests):
         _LOG.info("the topic %s was not created for a client: %s: %s", name, outcome.error.name, outcome.message)
         return Outcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, outcome.message)
 
+    async def create_for_client(
+        self,
+        name: str,
+        *,
+        partitions: int,
+        replication_factor: int,
+        configs: Mapping[str, str | None],
+        client_host: str,
+        principal: Principal,
+    ) -> Outcome:
+        """See `Cluster.create_for_client`."""
+        outcome = await self.create_topic_for(
+            name,
+            partitions=partitions,
+            replication_factor=replication_factor,
+            configs=configs,
+            client_host=packed_host(client_host),
+            principal=principal,
+        )
+        if outcome.error in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+            await self.shown(lambda: name in self._topics)
+        return outcome
+
     def want_internal_topic(self, name: str) -> None:
         """See `Cluster.want_internal_topic`."""
         if name not in self._creating and name not in self._topics:

@@ -461,6 +461,13 @@ class GroupCoordinator:
         shard.runner.happen(group_id, Rebalance())
         return ErrorCode.NONE
 
+    def end_session(self, group_id: str, member_id: str) -> ErrorCode:
+        """End a member's session at once, as if it had been silent: UNKNOWN_MEMBER_ID where none runs."""
+        shard = self._shards.of_group(group_id)
+        if isinstance(shard, ErrorCode):
+            return shard
+        return ErrorCode.NONE if shard.end_session(group_id, member_id) else ErrorCode.UNKNOWN_MEMBER_ID
+
     def describe(self, group_id: str) -> Group | ErrorCode:
         """DescribeGroups: the classic group as it is; GROUP_ID_NOT_FOUND when there is none."""
         shard = self._shards.of_group(group_id)
@@ -483,8 +490,7 @@ class GroupCoordinator:
         shard = self._shards.of_group(group_id)
         if isinstance(shard, ErrorCode):
             return None
-        in_kind = shard.consumer if group_id in shard.consumer else shard.runner
-        return in_kind.silent_ms(group_id, member_id)
+        return shard.silent_ms(group_id, member_id)
 
     @property
     def group_count(self) -> int:

@@ -83,6 +83,18 @@ class GroupEffectRunner:
         session = self._timers.get((group_id, TimerName(TimerKind.SESSION, member_id)))
         return None if session is None else self._clock.elapsed_ms() - session[1]
 
+    def end_session(self, group_id: str, member_id: str) -> bool:
+        """End the session of a member as if it had been silent for all of it; False where there is none, since it waits
+        for others and counts as alive."""
+        key, group = (group_id, TimerName(TimerKind.SESSION, member_id)), self.groups.get(group_id)
+        session = self._timers.get(key)
+        member = None if group is None else group.members.get(member_id)
+        if session is None or group is None or member is None or member.syncing is not None:
+            return False
+        session[0].cancel()
+        self._on_timer(key, group.generation_id)
+        return True
+
     def _decide(self, group_id: str, event: Event) -> None:
         group = self.groups.get(group_id)
         if group is None:

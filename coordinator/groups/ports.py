@@ -7,13 +7,14 @@ from eosin.coordinator.groups.consumer.ports import ConsumerGroupObserver
 from eosin.coordinator.groups.rules.events import Event
 from eosin.coordinator.groups.rules.group import Group
 from eosin.coordinator.groups.share.ports import ShareGroupObserver
+from eosin.coordinator.groups.streams.ports import StreamsGroupObserver
 from eosin.coordinator.ports import Requester
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.storage.results.log_results import Marker
 
 
-class GroupObserver(ConsumerGroupObserver, ShareGroupObserver, Protocol):
+class GroupObserver(ConsumerGroupObserver, ShareGroupObserver, StreamsGroupObserver, Protocol):
     """Hears what a group coordinator has decided (console.md 2.2). It decides nothing, and must not raise."""
 
     def decided(self, before: Group, after: Group, event: Event, now_ms: int) -> None:

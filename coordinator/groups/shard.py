@@ -10,6 +10,7 @@ from enum import Enum
 from functools import partial
 from typing import Any, Final
 
+from eosin.coordinator.groups.clearing import readable
 from eosin.coordinator.groups.consumer.consumer_groups import ConsumerGroups
 from eosin.coordinator.groups.consumer.log.records import KIND_KEYS, encoded
 from eosin.coordinator.groups.consumer.log.replay import Replayed, replayed, replayed_in_steps
@@ -32,11 +33,14 @@ from eosin.coordinator.groups.rules.expiry import Subscribed, expired_offsets, m
 from eosin.coordinator.groups.rules.group import Group, GroupState
 from eosin.coordinator.groups.rules.stats import GroupStats
 from eosin.coordinator.groups.share.loading import SHARE_KIND_KEYS, LoadedShareGroups
+from eosin.coordinator.groups.share.log.records import encoded as encoded_of_share_group
 from eosin.coordinator.groups.share.ports import NO_SHARE_STATES, ShareSurroundings
+from eosin.coordinator.groups.share.rules.records import all_records as all_of_share_group
 from eosin.coordinator.groups.share.share_groups import ShareGroups
 from eosin.coordinator.groups.share.state_work import StateWork
 from eosin.coordinator.groups.streams.loading import STREAMS_KIND_KEYS, LoadedStreamsGroups
 from eosin.coordinator.groups.streams.log.records import encoded as encoded_of_streams_group
+from eosin.coordinator.groups.streams.rules.records import all_records as all_of_streams_group
 from eosin.coordinator.groups.streams.rules.records import end_records as end_of_streams_group
 from eosin.coordinator.groups.streams.streams_groups import StreamsGroups
 from eosin.coordinator.groups.subscriptions import KnownSubscription, Subscriptions
@@ -138,7 +142,7 @@ class Shard:
         self.state_work = StateWork(self.share, share.states, clock=clock)
         self.stats = self.runner.stats = self.commits.stats = self.consumer.stats = stats or GroupStats()
         self.share.stats = self.streams.stats = self.stats
-        self.consumer.observer = self.share.observer = observer
+        self.consumer.observer = self.share.observer = self.streams.observer = observer
         self.deletions = OffsetDeletions(
             self.commits,
             clock=clock,
@@ -166,6 +170,20 @@ class Shard:
     def group_count(self) -> int:
         """Number of groups of all kinds."""
         return len(self.groups) + len(self.consumer) + len(self.share) + len(self.streams)
+
+    def end_session(self, group_id: str, member_id: str) -> bool:
+        """End the session of a member of a group of any kind; False where none runs."""
+        for held in (self.consumer, self.share, self.streams):
+            if group_id in held:
+                return held.end_session(group_id, member_id)
+        return self.runner.end_session(group_id, member_id)
+
+    def silent_ms(self, group_id: str, member_id: str) -> int | None:
+        """Time since a member of a group of any kind was heard; None where no session runs."""
+        for held in (self.consumer, self.share, self.streams):
+            if group_id in held:
+                return held.silent_ms(group_id, member_id)
+        return self.runner.silent_ms(group_id, member_id)
 
     # Life
 
@@ -200,7 +218,7 @@ class Shard:
         share.give(self.share)
         streams.give(self.streams)
         if left_over:
-            self.consumer.write(left_over, PendingWrite())
+            self.consumer.write(readable(left_over, partial(self._records_of, loader)), PendingWrite())
         for group in loader.groups.values():
             if group.members:
                 # One that a consumer group has become, and that has not begun a generation since, has members missing.
@@ -220,7 +238,7 @@ class Shard:
         async def put_together() -> None:
             nonlocal count, found
             count, records = loader.count_of_other_kinds, loader.records_of(KIND_KEYS)
-            times = loader.consumer_group_times
+            times = loader.group_times
             found = await outcome_in_turns(replayed_in_steps(records, times), self._clock)
             await outcome_in_turns(share.read_in_steps(), self._clock)
             await outcome_in_turns(streams.read_in_steps(), self._clock)
@@ -230,35 +248,36 @@ class Shard:
             return found
         share.read()
         streams.read()
-        return replayed(loader.records_of(KIND_KEYS), loader.consumer_group_times)
+        return replayed(loader.records_of(KIND_KEYS), loader.group_times)
 
     def _settle_names(self, loader: Loader, consumer_groups: Replayed) -> list[NewRecord]:
         """Leave each name to one kind of group: the one whose record is the last (consumer-groups.md 12.3). Returns the
         records that clear away what belongs to no group."""
         clearing: list[NewRecord] = []
         for group_id, records in consumer_groups.left_over.items():
-            clearing += self._behind_classic(loader, group_id, encoded(group_id, records))
+            clearing += encoded(group_id, records)
         for group_id, group in consumer_groups.groups.items():
             classic_offset = loader.group_offsets.get(group_id, -1)
             if classic_offset > consumer_groups.offsets[group_id]:
                 _LOG.warning("the group %.256r was a consumer group before, whose records are deleted", group_id)
-                clearing += self._behind_classic(loader, group_id, encoded(group_id, end_records(group)))
+                clearing += encoded(group_id, end_records(group))
                 continue
             if classic_offset >= 0:
                 _LOG.warning("the group %.256r was a classic group before, whose record is deleted", group_id)
-                # To Apache Kafka this tombstone ends the group that has the name, of whichever kind.
                 clearing.append(group_records.group_tombstone(group_id))
-                clearing += encoded(group_id, all_records(group))
             loader.groups.pop(group_id, None)
         return clearing
 
-    def _behind_classic(self, loader: Loader, group_id: str, tombstones: list[NewRecord]) -> list[NewRecord]:
-        """Tombstones of a consumer group's records. Apache Kafka cannot load a partition in which they follow a classic
-        group of the name, so that one makes room for them."""
-        if group_id not in loader.group_offsets or not tombstones:
-            return tombstones
-        classic = group_records.group_record(loader.groups[group_id])
-        return [group_records.group_tombstone(group_id), *tombstones, classic]
+    def _records_of(self, loader: Loader, group_id: str) -> list[NewRecord]:
+        """Everything that the log is to say of a group that was loaded; nothing of one that only holds offsets."""
+        if (group := self.consumer.current(group_id)) is not None:
+            return encoded(group_id, all_records(group))
+        if (share := self.share.current(group_id)) is not None:
+            return encoded_of_share_group(group_id, all_of_share_group(share))
+        if (streams := self.streams.current(group_id)) is not None:
+            return encoded_of_streams_group(group_id, all_of_streams_group(streams))
+        is_stored = group_id in self.groups and group_id in loader.group_offsets
+        return [group_records.group_record(self.groups[group_id])] if is_stored else []
 
     def has_broken(self, group_id: str) -> bool:
         """True if records of the group cannot be read."""
@@ -388,7 +407,7 @@ class Shard:
         for each of which one turn of the event loop has time. Anything may happen between two of them, and the next one
         waits for the future, if there is any."""
         left = EXPIRED_AT_ONCE
-        for group_id in (*self.groups, *self.consumer.ids()):
+        for group_id in (*self.groups, *self.consumer.ids(), *self.streams.ids()):
             if self.commits.is_being_written(group_id):
                 continue  # looked at again in the next pass
             partitions = list(self.commits.offsets.committed(group_id))
@@ -433,18 +452,18 @@ class Shard:
         if group is not None and group.state is not GroupState.DEAD:
             expired = self._expired_of(group, partitions, known.topics)
             return expired, self._delete_with_offsets if may_vanish(group) else None
-        consumer_group = self.consumer.current(group_id) if group is None else None
-        if consumer_group is None or self.consumer.is_going(group_id):
-            return [], None
-        expired = expired_of_consumer_group(
-            consumer_group,
-            self.commits.offsets,
-            partitions,
-            now_ms=self._clock.now_ms(),
-            retention_ms=self._config.offsets_retention_ms,
-        )
-        is_empty = consumer_group.state is ConsumerGroupState.EMPTY
-        return expired, self._end_consumer_group if is_empty else None
+        for kind, end in ((self.consumer, self._end_consumer_group), (self.streams, self._end_streams_group)):
+            held = kind.current(group_id) if group is None and not kind.is_going(group_id) else None
+            if held is not None:
+                expired = expired_of_consumer_group(
+                    held,
+                    self.commits.offsets,
+                    partitions,
+                    now_ms=self._clock.now_ms(),
+                    retention_ms=self._config.offsets_retention_ms,
+                )
+                return expired, None if held.members else end
+        return [], None
 
     def _expired_of(
         self, group: Group, partitions: Sequence[TopicPartition], subscribed: Subscribed

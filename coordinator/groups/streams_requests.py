@@ -8,7 +8,7 @@ from eosin.coordinator.groups.rules.group import Group, GroupState
 from eosin.coordinator.groups.rules.listing import STREAMS, GroupListing
 from eosin.coordinator.groups.shard import Shard
 from eosin.coordinator.groups.shards import Shards
-from eosin.coordinator.groups.streams.rules.events import StreamsHeartbeat, StreamsResult
+from eosin.coordinator.groups.streams.rules.events import StreamsHeartbeat, StreamsResult, TopologyDescribed
 from eosin.coordinator.groups.streams.rules.group import JOIN_EPOCH, StreamsGroup
 from eosin.protocol.errors import ErrorCode
 
@@ -60,6 +60,20 @@ class StreamsRequests:
         if self._shards.group_count >= self._config.eosin_group_max_groups:
             return StreamsResult(ErrorCode.GROUP_MAX_SIZE_REACHED, "The broker has as many groups as it may.")
         return None
+
+    async def describe_topology(self, group_id: str, event: TopologyDescribed) -> StreamsResult:
+        """StreamsGroupTopologyDescriptionUpdate: a member tells for people what its group computes."""
+        shard = self._shards.of_group(group_id)
+        if isinstance(shard, ErrorCode):
+            return StreamsResult(shard)
+        if shard.streams.durable(group_id) is None:
+            return StreamsResult(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a streams group.")
+        happened = shard.streams.happen(group_id, event)
+        error = happened.written.error if happened.written.is_done else await happened.written.wait()
+        if error is not ErrorCode.NONE:
+            return StreamsResult(error)
+        assert happened.answer is not None
+        return happened.answer
 
     # Those who only read
 

@@ -27,8 +27,22 @@ _MOST_NAMED: Final = 3
 _CHECK_MS: Final = 1.0
 _WAITS_FOR_OTHERS: Final = frozenset({ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
 """Requests that end with those of other members."""
-_IN_THE_BACKGROUND: Final = frozenset({ApiKey.HEARTBEAT, ApiKey.FETCH, ApiKey.METADATA, ApiKey.API_VERSIONS})
+_LONG_POLLS: Final = frozenset({ApiKey.FETCH, ApiKey.SHARE_FETCH})
+"""Requests that wait for records."""
+_IN_THE_BACKGROUND: Final = _LONG_POLLS | {
+    ApiKey.HEARTBEAT,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT,
+    ApiKey.SHARE_GROUP_HEARTBEAT,
+    ApiKey.STREAMS_GROUP_HEARTBEAT,
+    ApiKey.METADATA,
+    ApiKey.API_VERSIONS,
+}
 """Requests that a client sends although its application does nothing."""
+
+
+class BusyError(ClockError):
+    """The broker works on, or waits for something that does not come."""
+
 
 Held = Callable[[], str | None]
 """Returns a few words on what somebody keeps from going on; None for nothing."""
@@ -55,6 +69,8 @@ class Quiet:
         """Of transactions, when it was last still: compared once, not in each turn."""
         self.held: Final[list[Held]] = []
         """Faults add here what they hold."""
+        self.held_writes: Final[list[Held]] = []
+        """The same of what keeps records from being durable, for which time does not wait."""
 
     def holds(self) -> list[str]:
         """Words on each thing that faults hold."""
@@ -90,7 +106,7 @@ class Quiet:
             if deadline_ms is None:
                 deadline_ms = self._real.elapsed_ms() + patience_ms()
             if self._real.elapsed_ms() > deadline_ms:
-                raise ClockError(f"the broker does not come to rest: {why}")
+                raise BusyError(f"the broker does not come to rest: {why}")
             await self._real.sleep(_CHECK_MS)
             still = 0
 
@@ -114,7 +130,7 @@ class Quiet:
             return "a timer that is due has not been called"
         if node.background.begun > node.background.ended:
             return "a round of its periodic work has not ended"
-        if node.logs.flusher.backlog_bytes and not self.holds():
+        if node.logs.flusher.backlog_bytes and not any(each() for each in self.held_writes):
             return f"{node.logs.flusher.backlog_bytes} bytes are not durable yet"
         return None
 
@@ -146,7 +162,7 @@ class Quiet:
             if why is None:
                 return
             if now_ms - began_ms > limit_ms:
-                raise ClockError(f"the broker is not quiet after {limit_ms / 1000:g} s: {why}{self._open()}")
+                raise BusyError(f"the broker is not quiet after {limit_ms / 1000:g} s: {why}{self._open()}")
             await self._real.sleep(_CHECK_MS)
             still = 0
 
@@ -161,9 +177,9 @@ class Quiet:
             return "the last record of a transaction is not written yet"
         running = list(self._node.host.running.values())
         polls = self._node.services.partitions.long_polls.count
-        if running.count(ApiKey.FETCH) > polls:
+        if sum(each in _LONG_POLLS for each in running) > polls:
             return "a Fetch is being answered"
-        if names := sorted({each.name for each in running if each not in _WAITS_FOR_OTHERS and each != ApiKey.FETCH}):
+        if names := sorted({each.name for each in running if each not in _WAITS_FOR_OTHERS | _LONG_POLLS}):
             return f"{', '.join(names[:_MOST_NAMED])} has no response yet"
         for connection in self._node.host.connections:
             if not connection.in_flight and _holds_requests(connection):

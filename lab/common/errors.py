@@ -41,6 +41,10 @@ class UnknownError(LabError):
         self.name: Final = name
 
 
+class NotIdleError(LabError):
+    """The broker does not come to rest: it works on, or waits for something that does not come."""
+
+
 class RefusedError(LabError):
     """The broker has refused it, as it refuses any client."""
 

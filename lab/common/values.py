@@ -93,6 +93,8 @@ class LabMember(msgspec.Struct, frozen=True):
     host: str
     instance_id: str | None
     partitions: tuple[PartitionName, ...]
+    epoch: int | None = None
+    """Its member epoch; None in a classic group, which has generations."""
 
 
 class ConnectionInWork(msgspec.Struct, frozen=True):

@@ -7,7 +7,7 @@ fails at its end.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Collection, Coroutine
 from functools import partial
 from typing import Any, Final, NoReturn
 
@@ -16,7 +16,18 @@ import msgspec
 from eosin.lab.common.errors import LabError, unknown
 from eosin.lab.faults.armed import ArmedRule, Firing, Function, is_waited_for
 from eosin.lab.faults.matching import Arrival, RequestFacts, fits, fits_arrival
-from eosin.lab.faults.rules import ANSWER, HANDLED, REQUEST, Match, RuleText, converted, rule_in
+from eosin.lab.faults.rules import (
+    ANSWER,
+    APPENDED,
+    DURABLE,
+    HANDLED,
+    POINTS,
+    REQUEST,
+    Match,
+    RuleText,
+    converted,
+    rule_in,
+)
 from eosin.lab.history.requests import first_error
 from eosin.model.close_connection import CloseConnection
 from eosin.network.link import ClientLink
@@ -30,6 +41,7 @@ log = logging.getLogger(__name__)
 MOST_RULES: Final = 1000
 _FAILED: Final = "a rule of the lab failed"
 _OUTER: Final = frozenset({REQUEST, HANDLED, ANSWER})
+_OF_WRITES: Final = frozenset({APPENDED, DURABLE})
 
 
 class ArmedRules:
@@ -46,6 +58,8 @@ class ArmedRules:
         """Points that this broker has; those inside it are added by who stops there."""
         self.on_event: Callable[[str, ObservedRequest | None, str], None] | None = None
         """Called with what a rule has done (`fired`), the request, and the rule's id."""
+        self.on_failure: Callable[[str], None] | None = None
+        """Called with a sentence when a rule itself went wrong."""
         self.crash: Callable[[bool, float], NoReturn] = _cannot_crash
         """Ends the broker in the middle of a call: by a loss of power or not, and for so many ms."""
         self._pauses: set[asyncio.Future[None]] = set()
@@ -55,6 +69,21 @@ class ArmedRules:
         self._answers: dict[ObservedRequest, Callable[[Any], Any]] = {}
         self._complaints: list[str] = []
         self._is_closed = False
+
+    # What is held
+
+    def held(self) -> str | None:
+        """Words on the rules that hold something; None for none."""
+        return self._holding(POINTS)
+
+    def held_writes(self) -> str | None:
+        """The same of those that keep records from being durable."""
+        return self._holding(_OF_WRITES)
+
+    def _holding(self, points: Collection[str]) -> str | None:
+        holding = [each for each in self._rules.values() if each.held and each.point in points]
+        words = [f"rule {each} holds {'1 request' if each.held == 1 else f'{each.held} requests'}" for each in holding]
+        return "; ".join(words) or None
 
     # Arming
 
@@ -289,7 +318,10 @@ class ArmedRules:
 
     def failed(self, error: Exception) -> None:
         """A rule, or a function of the test's, went wrong."""
-        self.complain(f"a rule failed, and its request went on without it: {type(error).__name__}: {error}")
+        sentence = f"a rule failed, and its request went on without it: {type(error).__name__}: {error}"
+        self.complain(sentence)
+        if self.on_failure is not None:
+            self.on_failure(sentence)
 
     def __bool__(self) -> bool:
         return bool(self._rules or self._executed or self._kept or self._answers)

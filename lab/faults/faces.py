@@ -1,7 +1,7 @@
 """`Faults` and `AsyncFaults`: the faults of a broker as a test has them (`broker.faults`), and the rules that they
 arm."""
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -11,7 +11,7 @@ from eosin.lab.common.limits import WAIT_S, WaitLimit
 from eosin.lab.faults.armed import Function
 from eosin.lab.faults.operations import FaultOperations
 from eosin.lab.faults.values import RuleSeen
-from eosin.lab.faults.words import ActionWords, Conditions, Text, changed, done, rule_on
+from eosin.lab.faults.words import About, ActionWords, Conditions, Text, changed, done, rule_on
 
 _SLICE_MS: Final = 50
 """Of a wait, after which others may ask the broker something."""
@@ -101,18 +101,19 @@ class Faults:
     def __init__(self, broker: Caller) -> None:
         self._broker: Final = broker
 
-    def on(self, api: str | Iterable[str] | None = None, /, **match: Any) -> FaultDraft:
+    def on(self, about: About = None, /, **match: Any) -> FaultDraft:
         """Begin a rule about the requests of an API, or of several, with these facts: `topic="orders"`,
-        `transactional_id="inv-*"`. The action that follows arms it. Raises LabError then for what does not exist."""
-        return FaultDraft(self._broker, rule_on(api, match))
+        `transactional_id="inv-*"`; or about those that a `Match` names. The action that follows arms it. Raises
+        LabError then for what does not exist."""
+        return FaultDraft(self._broker, rule_on(about, match))
 
     def arm(self, rule: Text) -> Rule:
         """Arm a rule that is written as in JSON. Raises LabError."""
         return Rule(self._broker, self._broker.call(FaultOperations.arm_fault, rule), rule)
 
-    def hold(self, api: str | Iterable[str] | None = None, /, **match: Any) -> Rule:
+    def hold(self, about: About = None, /, **match: Any) -> Rule:
         """Hold the requests of an API, or of several, until the release; in a `with` until its end at the latest."""
-        return self.on(api, **match).always().hold()
+        return self.on(about, **match).always().hold()
 
     def release(self, name: str) -> None:
         """Let go on what is held under this name, or by the rule of this id."""
@@ -229,18 +230,18 @@ class AsyncFaults:
     def __init__(self, broker: AsyncCaller) -> None:
         self._broker: Final = broker
 
-    def on(self, api: str | Iterable[str] | None = None, /, **match: Any) -> AsyncFaultDraft:
+    def on(self, about: About = None, /, **match: Any) -> AsyncFaultDraft:
         """Begin a rule, as `Faults.on` does; it is armed when it is awaited."""
-        return AsyncFaultDraft(self._broker, rule_on(api, match))
+        return AsyncFaultDraft(self._broker, rule_on(about, match))
 
     async def arm(self, rule: Text) -> AsyncRule:
         """Arm a rule that is written as in JSON. Raises LabError."""
         return AsyncRule(self._broker, await self._broker.call(FaultOperations.arm_fault, rule))
 
-    def hold(self, api: str | Iterable[str] | None = None, /, **match: Any) -> AsyncArming:
+    def hold(self, about: About = None, /, **match: Any) -> AsyncArming:
         """Hold the requests of an API, or of several, until the release; in an `async with` until its end at the
         latest."""
-        return self.on(api, **match).always().hold()
+        return self.on(about, **match).always().hold()
 
     async def release(self, name: str) -> None:
         """Let go on what is held under this name, or by the rule of this id."""

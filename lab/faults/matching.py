@@ -83,7 +83,15 @@ class RequestFacts:
             # The request names what has changed alone.
             wanted = self.observed.services.fetch_sessions.partitions(session_id)
             found += [(each.topic or each.topic_id, each.partition) for each in wanted]
+        if self.observed.api.key is ApiKey.SHARE_FETCH:
+            found += self._in_share_session()
         return [(self._name(key), key, partition) for key, partition in found]
+
+    def _in_share_session(self) -> list[tuple[Key, int | None]]:
+        """The partitions that its member reads, of which a request names what has changed alone."""
+        key = (self.request.group_id, self.request.member_id)
+        sessions = self.observed.services.sharing.sessions
+        return [(each.topic_id, each.partition) for one in sessions if one.key == key for each in one.partitions]
 
     def _name(self, key: Key) -> str:
         if isinstance(key, str):
@@ -173,6 +181,8 @@ def fits(match: Match, facts: RequestFacts) -> Fit | None:
         for name, key, partition in facts.partitions
         if (match.topic is None or fnmatchcase(name, match.topic)) and (not indexes or partition in indexes)
     )
+    if chosen and facts.observed.api.key is ApiKey.SHARE_FETCH:
+        return WHOLE  # its session reads all of its partitions, whatever a request names
     return Fit(chosen) if chosen else None
 
 

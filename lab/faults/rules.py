@@ -22,7 +22,11 @@ HANDLED: Final = "handled"
 """Executed, the answer is built."""
 ANSWER: Final = "answer"
 """The answer is the next of its connection to leave."""
-POINTS: Final = (REQUEST, HANDLED, ANSWER, "appended", "durable", "prepared", "marker", "complete", "disk")
+APPENDED: Final = "appended"
+"""Bytes are in a log, and not durable yet."""
+DURABLE: Final = "durable"
+"""They are durable, and nobody has been told."""
+POINTS: Final = (REQUEST, HANDLED, ANSWER, APPENDED, DURABLE, "prepared", "marker", "complete", "disk")
 
 ALWAYS: Final = "always"
 PER: Final = ("connection", "client_id", "transactional_id")

@@ -20,11 +20,17 @@ Behind = Match | str | Mapping[str, Any]
 Text = dict[str, Any]
 
 
-def rule_on(api: str | Iterable[str] | None, match: Mapping[str, Any]) -> Text:
-    """The beginning of a rule: what it matches."""
+About = str | Iterable[str] | Match | None
+"""The requests that a rule begins with: an API, several, or a match; None for any."""
+
+
+def rule_on(about: About, match: Mapping[str, Any]) -> Text:
+    """The beginning of a rule: what it matches. The facts in `match` are stronger than those of a `Match`."""
     named = {name: list(value) if isinstance(value, tuple) else value for name, value in match.items()}
-    if api is not None:
-        named["api"] = api if isinstance(api, str) else list(api)
+    if isinstance(about, Match):
+        return {"match": {**msgspec.to_builtins(about), **named}}
+    if about is not None:
+        named["api"] = about if isinstance(about, str) else list(about)
     return {"match": named}
 
 

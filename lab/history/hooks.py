@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from eosin.lab.history.occurrences import EXECUTED, LOST, LinkSeen
+from eosin.lab.history.occurrences import EXECUTED, INTERNAL, LOST, LinkSeen
 from eosin.lab.history.recording import Recording
 from eosin.model.close_connection import CloseConnection
 from eosin.network.request_hooks import ObservedRequest, RequestHooks, RequestVerdict
@@ -70,6 +70,10 @@ class RecordingHooks(RequestHooks):
         number, link = self._place(observed)
         api = None if observed is None else observed.api.key
         self._recording.record(what, request=number, link=link, api=api, rule=rule)
+
+    def failed(self, sentence: str) -> None:
+        """Record that something of the lab's own went wrong."""
+        self._recording.record(INTERNAL, detail=sentence)
 
     async def begun(self, observed: ObservedRequest) -> RequestVerdict | None:
         """Record its beginning."""

@@ -20,6 +20,8 @@ ADVANCE: Final = "advance"
 MARKER: Final = "marker"
 CONNECTED: Final = "connected"
 CLOSED: Final = "closed"
+INTERNAL: Final = "internal"
+"""Something of the lab's own went wrong, and harmed no request."""
 ENDS: Final = frozenset({ANSWERED, LOST})
 """The events that end a request."""
 KINDS: Final = (
@@ -28,6 +30,7 @@ KINDS: Final = (
     *(START, CRASH, ADVANCE),
     *("timeout", "fenced", "operator", "prepared", MARKER, "complete", "expired"),
     "rebalance",
+    INTERNAL,
 )
 """The words for what has happened."""
 NS_PER_US: Final = 1000

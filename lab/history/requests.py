@@ -57,6 +57,15 @@ def _group(request: Any) -> RequestFacts:
     return None, request.group_id, (), ""
 
 
+def _heartbeat(request: Any) -> RequestFacts:
+    return None, request.group_id, (), f"epoch {request.member_epoch}"
+
+
+def _shared(request: Any) -> RequestFacts:
+    every = ((topic.topic_id, each.partition_index) for topic in request.topics for each in topic.partitions)
+    return None, request.group_id, tuple(islice(every, MOST_PARTITIONS)), f"epoch {request.share_session_epoch}"
+
+
 def _nothing(_: Any) -> RequestFacts:
     return None, None, (), ""
 
@@ -108,6 +117,10 @@ _FACTS: Final[dict[ApiKey, Callable[[Any], RequestFacts]]] = {
     ApiKey.TXN_OFFSET_COMMIT: _offsets,
     ApiKey.INIT_PRODUCER_ID: _init,
     **dict.fromkeys((ApiKey.HEARTBEAT, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP), _group),
+    **dict.fromkeys(
+        (ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.SHARE_GROUP_HEARTBEAT, ApiKey.STREAMS_GROUP_HEARTBEAT), _heartbeat
+    ),
+    **dict.fromkeys((ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE), _shared),
     **dict.fromkeys((ApiKey.METADATA, ApiKey.API_VERSIONS, ApiKey.LIST_OFFSETS), _nothing),
 }
 

@@ -10,7 +10,19 @@ _NS_PER_MS: Final = 1_000_000
 _JUMP_MS: Final = 500
 """More than clocks differ by themselves between two events."""
 QUIET: Final = frozenset(
-    {"ApiVersions", "Metadata", "FindCoordinator", "Fetch", "Heartbeat", "ListOffsets", "OffsetForLeaderEpoch"}
+    {
+        "ApiVersions",
+        "ConsumerGroupHeartbeat",
+        "Fetch",
+        "FindCoordinator",
+        "Heartbeat",
+        "ListOffsets",
+        "Metadata",
+        "OffsetForLeaderEpoch",
+        "ShareFetch",
+        "ShareGroupHeartbeat",
+        "StreamsGroupHeartbeat",
+    }
 )
 """Requests that a reader rarely wants to see, unless something went wrong with them."""
 

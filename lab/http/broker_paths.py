@@ -10,10 +10,10 @@ import msgspec
 
 from eosin.lab.clock.values import Advanced, ClockState, Due
 from eosin.lab.clock_api import total_ms
-from eosin.lab.common.errors import LabError
+from eosin.lab.common.errors import LabError, NotIdleError
 from eosin.lab.crash.snapshot import Snapshot
 from eosin.lab.http.endpoint import ControlPath
-from eosin.lab.http.failures import BAD_REQUEST, BROKER_DOWN
+from eosin.lab.http.failures import BAD_REQUEST, BROKER_DOWN, NOT_IDLE, WAIT_OVER, WaitOver
 from eosin.lab.http.hosts import Lab
 from eosin.lab.http.values import (
     NOT_READY,
@@ -139,7 +139,10 @@ async def advertise(lab: Lab, body: AddressForClients) -> CarriedOut:
 
 async def settle(lab: Lab, body: Settle) -> CarriedOut:
     """Wait until the broker has nothing to do."""
-    await lab.broker.settle(quiet_ms=body.quiet_ms, timeout=body.timeout_ms / 1000)
+    try:
+        await lab.broker.settle(quiet_ms=body.quiet_ms, timeout=body.timeout_ms / 1000)
+    except NotIdleError as late:
+        raise WaitOver(str(late)) from None
     return CarriedOut()
 
 
@@ -323,10 +326,10 @@ ENDPOINTS: Final = (
     ControlPath("POST", "/broker/stop", stop, in_batch=False, errors=(BAD_REQUEST, BROKER_DOWN)),
     ControlPath("POST", "/broker/start", start, in_batch=False),
     ControlPath("POST", "/broker/reset", reset, in_batch=False),
-    ControlPath("POST", "/broker/settle", settle, in_batch=False),
+    ControlPath("POST", "/broker/settle", settle, in_batch=False, errors=(WAIT_OVER,)),
     ControlPath("PUT", "/broker/state", state, in_batch=False),
     ControlPath("GET", "/clock", clock),
-    ControlPath("POST", "/clock/advance", advance),
+    ControlPath("POST", "/clock/advance", advance, errors=(NOT_IDLE,)),
     ControlPath("POST", "/clock/freeze", freeze),
     ControlPath("POST", "/clock/flow", flow),
     ControlPath("POST", "/clock/jump", jump),

@@ -5,12 +5,13 @@ from typing import Any, Final
 from eosin.lab.common.errors import unknown
 from eosin.lab.common.values import StoredBatch, TransactionSeen, TransactionStep
 from eosin.lab.http.endpoint import UP, ControlPath
-from eosin.lab.http.failures import BAD_REQUEST, REFUSED
+from eosin.lab.http.failures import BAD_REQUEST, BROKER_DOWN, NOT_IDLE, REFUSED
 from eosin.lab.http.hosts import Lab
 from eosin.lab.http.values import (
     CarriedOut,
     CodeSeen,
     Explanation,
+    FeatureLevels,
     GroupNow,
     GroupOffsetSeen,
     GroupQuery,
@@ -77,6 +78,15 @@ async def produce(lab: Lab, topic: str, body: NewRecords) -> Offsets:
         commit=body.commit,
     )
     return Offsets(offsets)
+
+
+# Features -------------------------------------------------------------------------------------------------------------
+
+
+async def features(lab: Lab, body: FeatureLevels) -> CarriedOut:
+    """Bring features of the cluster to these levels, as `share.version` to 1."""
+    await lab.broker.call(Operations.set_features, body.levels)
+    return CarriedOut()
 
 
 # Transactions ---------------------------------------------------------------------------------------------------------
@@ -154,7 +164,7 @@ async def _used(lab: Lab, transactional_id: str) -> TransactionSeen:
 
 
 async def group(lab: Lab, group: str, query: GroupQuery) -> GroupNow:
-    """A consumer group; with `topic` its offsets there."""
+    """A group; with `topic` its offsets there."""
     broker = lab.broker
     offsets = []
     if query.topic is not None:
@@ -178,8 +188,14 @@ async def kick(lab: Lab, group: str, body: Kick) -> CarriedOut:
     return CarriedOut()
 
 
+async def expire_member(lab: Lab, group: str, body: Kick) -> CarriedOut:
+    """End the session of a member of a group, or of all, as if it had been silent."""
+    await lab.broker.call(Operations.expire_member, group, body.member)
+    return CarriedOut()
+
+
 async def rebalance(lab: Lab, group: str) -> CarriedOut:
-    """Begin a rebalance that no member has caused: all join again, and keep their ids."""
+    """Begin a rebalance of a classic group that no member has caused: all join again, and keep their ids."""
     await lab.broker.call(Operations.rebalance, group)
     return CarriedOut()
 
@@ -196,16 +212,18 @@ ENDPOINTS: Final = (
     ControlPath("GET", "/topics/{topic}/records", records, errors=UP),
     ControlPath("POST", "/topics/{topic}/records", produce, status=201, errors=(*UP, REFUSED), takes_any_name=True),
     ControlPath("GET", "/topics/{topic}/batches", batches, errors=UP),
+    ControlPath("POST", "/features", features, errors=(BROKER_DOWN, REFUSED)),
     ControlPath("GET", "/transactions", open_transactions, errors=UP),
     ControlPath("GET", "/transactions/{transaction}", transaction, errors=UP),
     ControlPath("GET", "/transactions/{transaction}/timeline", timeline, errors=UP),
     ControlPath("POST", "/transactions/{transaction}/abort", abort, errors=UP),
-    ControlPath("POST", "/transactions/{transaction}/expire", expire, errors=(*UP, BAD_REQUEST)),
+    ControlPath("POST", "/transactions/{transaction}/expire", expire, errors=(*UP, BAD_REQUEST, NOT_IDLE)),
     ControlPath("POST", "/transactions/{transaction}/zombie", zombie, status=201, errors=UP),
     ControlPath("POST", "/transactions/{transaction}/successor", successor, status=201, errors=UP, takes_any_name=True),
     ControlPath("POST", "/instances/{instance}/steps", step, errors=UP),
     ControlPath("GET", "/groups/{group}", group, errors=UP, takes_any_name=True),
     ControlPath("POST", "/groups/{group}/kick", kick, errors=UP, takes_any_name=True),
+    ControlPath("POST", "/groups/{group}/expire", expire_member, errors=(*UP, BAD_REQUEST), takes_any_name=True),
     ControlPath("POST", "/groups/{group}/rebalance", rebalance, errors=(*UP, BAD_REQUEST), takes_any_name=True),
     ControlPath("GET", "/explain/{subject}", explain, errors=UP, takes_any_name=True),
 )

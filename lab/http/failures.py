@@ -4,7 +4,7 @@ from typing import Final
 
 import msgspec
 
-from eosin.lab.common.errors import EosinAssertion, LabError, NotToldError, RefusedError, UnknownError
+from eosin.lab.common.errors import EosinAssertion, LabError, NotIdleError, NotToldError, RefusedError, UnknownError
 from eosin.lab.http.values import ErrorAnswer, ErrorSeen
 
 BAD_REQUEST: Final = "bad_request"
@@ -14,6 +14,7 @@ WAIT_OVER: Final = "wait_over"
 NOT_TOLD: Final = "not_told"
 REFUSED: Final = "refused"
 BROKER_DOWN: Final = "broker_down"
+NOT_IDLE: Final = "not_idle"
 NOT_SO: Final = "assertion_failed"
 TOO_LARGE: Final = "too_large"
 INTERNAL: Final = "internal"
@@ -25,6 +26,7 @@ STATUSES: Final = {
     NOT_TOLD: 409,
     REFUSED: 409,
     BROKER_DOWN: 409,
+    NOT_IDLE: 409,
     TOO_LARGE: 413,
     NOT_SO: 422,
     INTERNAL: 500,
@@ -80,4 +82,6 @@ def failure_of(error: LabError | EosinAssertion, *, names: dict[str, str], is_up
         return ControlFailure(NOT_TOLD, str(error))
     if not is_up:
         return ControlFailure(BROKER_DOWN, str(error))
+    if isinstance(error, NotIdleError):
+        return ControlFailure(NOT_IDLE, str(error))
     return ControlFailure(REFUSED if isinstance(error, RefusedError) else BAD_REQUEST, str(error))

@@ -4,8 +4,7 @@ from typing import Any, Final
 
 import msgspec
 
-from eosin.lab.common.errors import EosinAssertion, LabError
-from eosin.lab.common.limits import WaitLimit
+from eosin.lab.common.errors import EosinAssertion, LabError, NotIdleError
 from eosin.lab.common.patterns import fit_patterns
 from eosin.lab.history.matching import match_in
 from eosin.lab.history.occurrences import Occurrence, SeenRequest
@@ -158,12 +157,9 @@ async def wait(lab: Lab, body: Wait) -> CarriedOut:
 
 
 async def _wait_quiet(lab: Lab, wanted: QuietWait) -> None:
-    limit = WaitLimit(wanted.timeout_ms / 1000)
     try:
         await lab.broker.settle(quiet_ms=wanted.quiet_ms, timeout=wanted.timeout_ms / 1000)
-    except LabError as late:
-        if limit.left_ms():
-            raise
+    except NotIdleError as late:
         raise WaitOver(str(late)) from None
 
 

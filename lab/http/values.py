@@ -191,6 +191,12 @@ class TopicToCreate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     configs: dict[str, Any] = {}
 
 
+class FeatureLevels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Features by name, as `{"share.version": 1}`, and the level that each is to have."""
+
+    levels: dict[str, int]
+
+
 class TopicNames(msgspec.Struct, frozen=True):
     """The topics, without internal ones."""
 
@@ -321,11 +327,12 @@ class GroupOffsetSeen(msgspec.Struct, frozen=True):
 
 
 class GroupNow(msgspec.Struct, frozen=True):
-    """A consumer group."""
+    """A group of any kind."""
 
     group: str
     state: str
     generation: int | None
+    """The epoch of a group that is not a classic one."""
     members: list[LabMember]
     lag: int
     offsets: list[GroupOffsetSeen]
@@ -338,7 +345,7 @@ class GroupQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Kick(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A member to remove; without a name all of them."""
+    """A member; without a name all of them."""
 
     member: str | None = None
 

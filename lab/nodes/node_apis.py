@@ -38,6 +38,12 @@ _ONE_KEY: Final[Mapping[ApiKey, tuple[str, str]]] = {
             ApiKey.OFFSET_FETCH,
             ApiKey.OFFSET_DELETE,
             ApiKey.TXN_OFFSET_COMMIT,
+            ApiKey.CONSUMER_GROUP_HEARTBEAT,
+            ApiKey.SHARE_GROUP_HEARTBEAT,
+            ApiKey.STREAMS_GROUP_HEARTBEAT,
+            ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE,
+            ApiKey.ALTER_SHARE_GROUP_OFFSETS,
+            ApiKey.DELETE_SHARE_GROUP_OFFSETS,
         ),
         (GROUP, "group_id"),
     ),
@@ -62,6 +68,10 @@ class _Many(NamedTuple):
 _MANY_KEYS: Final[Mapping[ApiKey, _Many]] = {
     ApiKey.OFFSET_FETCH: _Many(GROUP, "groups", "groups"),
     ApiKey.DESCRIBE_GROUPS: _Many(GROUP, "groups", "groups"),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: _Many(GROUP, "group_ids", "groups"),
+    ApiKey.SHARE_GROUP_DESCRIBE: _Many(GROUP, "group_ids", "groups"),
+    ApiKey.STREAMS_GROUP_DESCRIBE: _Many(GROUP, "group_ids", "groups"),
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: _Many(GROUP, "groups", "groups"),
     ApiKey.DELETE_GROUPS: _Many(GROUP, "groups_names", "results"),
     ApiKey.DESCRIBE_TRANSACTIONS: _Many(TRANSACTION, "transactional_ids", "transaction_states"),
 }

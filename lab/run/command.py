@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -24,6 +25,7 @@ from eosin.lab.run.judge import Judge, id_named
 from eosin.lab.run.process import ended_by_signals
 from eosin.lab.run.report import line_of, save, summary_of
 from eosin.lab.run.results import PASS, Report, Result
+from eosin.lab.run.run_file import alone_in
 from eosin.lab.run.runner import RunOutcome, run_one
 from eosin.lab.run.scorecard import page_of, scorecard_of, text_of
 from eosin.lab.run.staged_app import RunPlan
@@ -194,8 +196,11 @@ def _run(asked: argparse.Namespace, known: Sequence[Scenario], application: Sequ
     plan = _plan(asked, application)
     also = _behaviours(asked.also) if getattr(asked, "also", "") else []
     seed = SystemChance().below(_LARGEST_SEED) if asked.seed is None else asked.seed
-    with tempfile.TemporaryDirectory(prefix="eosin-lab-") as scratch, ended_by_signals(Path(scratch)):
+    with ExitStack() as stack:
+        scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="eosin-lab-"))
+        stack.enter_context(ended_by_signals(Path(scratch)))
         folder = Path(asked.out or scratch)
+        stack.enter_context(alone_in(folder))
         logging.disable(logging.CRITICAL)  # the broker complains of what is done to it on purpose
         try:
             if asked.action == CERTIFY:

@@ -2,7 +2,8 @@
 
 Always true: all that it has started ends with `stop`, by its process group, and with this process, whatever ends that:
 a guard beside it waits for the end of a pipe that this process alone holds. What it says goes to a file, of which the
-last lines are kept for each exit.
+last lines are kept for each exit, and which begins anew when it is `MOST_SAID` long: an application that says the same
+for ever fills no disk.
 """
 
 import errno
@@ -24,9 +25,13 @@ from eosin.lab.common.errors import LabError
 LAST_LINES: Final = 20
 LINE_CHARS: Final = 500
 """So much is shown of each."""
+MOST_SAID: Final = 64 << 20
+"""Bytes."""
 TERM_S: Final = 10.0
 """Time that it has after SIGTERM before SIGKILL."""
 _BACKOFF_S: Final = 0.2
+_LOOKS_S: Final = 0.2
+"""Between two looks at the length of what it says."""
 _TAIL_BYTES: Final = 16_384
 _GUARD: Final = """
 trap '' HUP INT TERM
@@ -41,6 +46,7 @@ _GATE: Final = 'read -r _ || exit; exec "$@" </dev/null'
 """Before an application: it begins once it has a guard, and never if this process ends before that."""
 _GUARD_TENTHS: Final = 5
 """Few: with the lab its broker is gone, so an application has nothing to finish."""
+_INTERRUPTED: Final = b"eosin lab: interrupted; the application ends with it, and no report is written\n"
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 VARIABLES: Final = (
     "KAFKA_BOOTSTRAP_SERVERS",
@@ -57,9 +63,13 @@ class Exit(msgspec.Struct, frozen=True):
     status: int
     """Its exit code, or minus the number of the signal."""
     last_lines: tuple[str, ...]
+    left_others: bool = False
+    """True if processes that it had started were still there, which were ended."""
 
     def __str__(self) -> str:
         how = f"exited with {self.status}" if self.status >= 0 else f"was ended by {signal.Signals(-self.status).name}"
+        if self.left_others:
+            how += ", and others that it had started were ended with it: let it run in the foreground"
         return "\n".join([how, *(f"  | {each}" for each in self.last_lines)])
 
 
@@ -81,6 +91,8 @@ class Supervised:
         self.exits: Final[list[Exit]] = []
         self.starts = 0
         """The number of its starts."""
+        self.left_out = 0
+        """Bytes that it has said, and that are not in the file any more."""
         self._process: subprocess.Popen[bytes] | None = None
         self._guard: subprocess.Popen[bytes] | None = None
         self._killed: subprocess.Popen[bytes] | None = None
@@ -189,19 +201,46 @@ class Supervised:
         while True:
             process = self._process
             assert process is not None
-            status = process.wait()
+            status = self._ended(process)
             with self._changing:
                 if not self._is_wanted:
                     return
+                left_others = _end_group(process.pid)
                 if process is not self._killed:
-                    self.exits.append(Exit(status, self.last_lines()))
+                    self.exits.append(Exit(status, self.last_lines(), left_others))
                 if self.is_dead:
-                    self._signal(signal.SIGKILL)  # also those that it has left behind
                     self._dismiss()
                     return
                 if self._changing.wait_for(lambda: not self._is_wanted, _BACKOFF_S):
                     return
                 self._launch()
+
+    def _ended(self, process: "subprocess.Popen[bytes]") -> int:
+        """The exit status of the process, once there is one."""
+        while True:
+            try:
+                return process.wait(_LOOKS_S)
+            except subprocess.TimeoutExpired:
+                self._begin_file_anew()
+
+    def _begin_file_anew(self) -> None:
+        """Leave out what is in the file, if that is too much. The process appends, wherever the end is."""
+        with suppress(OSError):
+            length = self._log.stat().st_size
+            if length > MOST_SAID:
+                os.truncate(self._log, 0)
+                self.left_out += length
+                with self._log.open("ab") as log:
+                    log.write(f"eosin lab: {self.left_out} bytes that it has said before are left out\n".encode())
+
+
+def _end_group(leader: int) -> bool:
+    """End what a process that is gone has left behind; True if there was anything."""
+    try:
+        os.killpg(leader, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
 
 
 @contextmanager
@@ -211,6 +250,8 @@ def ended_by_signals(scratch: Path) -> Iterator[None]:
 
     def end(number: int, _frame: FrameType | None) -> None:
         shutil.rmtree(scratch, ignore_errors=True)
+        with suppress(OSError):
+            os.write(2, _INTERRUPTED)
         os._exit(128 + number)
 
     before = {}

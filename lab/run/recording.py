@@ -8,7 +8,7 @@ of each client id at which they fired.
 import inspect
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any, Concatenate, Final, ParamSpec, TypeVar
+from typing import Any, Concatenate, Final, Literal, ParamSpec, TypeVar
 
 import msgspec
 
@@ -18,7 +18,9 @@ from eosin.lab.faults.operations import FaultOperations
 from eosin.lab.operations import Operations
 from eosin.lab.run.feed import FedRecord
 from eosin.lab.run.late_commits import Pair
+from eosin.lab.run.run_file import TAKEN, lines_in, write_lines
 from eosin.lab.scenarios.scenario import App
+from eosin.runtime.version import VERSION as EOSIN
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -26,7 +28,6 @@ T = TypeVar("T")
 VERSION: Final = 1
 BROKER: Final = "broker"
 APP: Final = "app"
-FILE: Final = "run.jsonl"
 READS: Final = frozenset(
     {
         "aborted",
@@ -153,15 +154,20 @@ class RecordedRun(msgspec.Struct, frozen=True):
     def write(self, path: Path) -> None:
         """Write the file. Raises OSError."""
         lines: list[Line] = [self.header, *self.steps, *self.decisions.values(), self.judged]
-        path.write_bytes(b"".join(msgspec.json.encode(each) + b"\n" for each in lines))
+        write_lines(path, map(msgspec.json.encode, lines))
+
+
+class _Format(msgspec.Struct, frozen=True):
+    """The first line, as far as every version of the format has it."""
+
+    line: Literal["run"]
+    version: int
 
 
 def run_in(path: Path) -> RecordedRun:
     """The run in a file. Raises LabError."""
-    try:
-        lines = path.read_bytes().splitlines()
-    except OSError as error:
-        raise LabError(f"cannot read {path}: {error.strerror}") from None
+    lines = lines_in(path)
+    _check_format(path, lines[0])
     header: RunHeader | None = None
     judged: Judged | None = None
     steps: list[RecordedStep] = []
@@ -170,10 +176,7 @@ def run_in(path: Path) -> RecordedRun:
         try:
             line = msgspec.json.decode(text, type=Line)
         except (msgspec.DecodeError, UnicodeDecodeError):
-            raise LabError(
-                f"{path}:{number} is no line of a recorded run: replay takes the {FILE} of `eosin lab run --out DIR`,"
-                " and the files of `pytest --eosin-save DIR`"
-            ) from None
+            raise LabError(f"{path}:{number} is no line of a recorded run: {TAKEN}") from None
         match line:
             case RunHeader():
                 header = line
@@ -185,9 +188,20 @@ def run_in(path: Path) -> RecordedRun:
                 judged = line
     if header is None or judged is None:
         raise LabError(f"{path} is no whole recorded run: its first line is that of the run, its last the verdict")
-    if header.version != VERSION:
-        raise LabError(f"{path} was recorded in format {header.version}; this eosin replays format {VERSION}")
     return RecordedRun(header, tuple(steps), decisions, judged)
+
+
+def _check_format(path: Path, first: bytes) -> None:
+    """Raise LabError for a run of another version, whatever its lines are."""
+    try:
+        found = msgspec.json.decode(first, type=_Format)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise LabError(f"{path}:1 is no line of a recorded run: {TAKEN}") from None
+    if found.version != VERSION:
+        raise LabError(
+            f"{path} was recorded in format {found.version}, and this Eosin {EOSIN} replays format {VERSION}: replay it"
+            " with the Eosin that has recorded it, or record the run again"
+        )
 
 
 class RecordedBroker(BrokerApi):
@@ -274,6 +288,11 @@ class RecordedApp:
     def left(self) -> int:
         """Records of the feed that are not written yet."""
         return self._app.left
+
+    @property
+    def starts_s(self) -> float:
+        """Longest wait for an instance to begin its work, in seconds."""
+        return self._app.starts_s
 
     def feed(self, count: int | None = None) -> int:
         """Write so many records to the input, or all that are left; returns how many there were."""

@@ -9,6 +9,7 @@ import logging
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
@@ -16,10 +17,12 @@ from eosin.cli.common.arguments import Parser, fail
 from eosin.lab.common.errors import LabError
 from eosin.lab.common.failed_test import failed_test_in, run_again
 from eosin.lab.run.judge import Judge, id_named
-from eosin.lab.run.recording import FILE, RecordedRun, run_in
+from eosin.lab.run.process import ended_by_signals
+from eosin.lab.run.recording import RecordedRun, run_in
 from eosin.lab.run.replay import replayed, rules_of, shrunk
 from eosin.lab.run.report import line_of
 from eosin.lab.run.results import ALL_PASS, FAIL, PASS, SOME_FAILED, SOME_NOT_EXERCISED
+from eosin.lab.run.run_file import FILE, alone_in, lines_in
 from eosin.lab.run.runner import run_one
 from eosin.lab.run.staged_app import RunPlan
 from eosin.lab.scenarios.scenario import Scenario
@@ -36,6 +39,10 @@ def main(arguments: Sequence[str]) -> int:
         words, application = words[:split], words[split + 1 :]
     asked = parser().parse_args(words)
     try:
+        if Path(asked.file).is_dir():
+            raise LabError(f"{asked.file} is a folder: name the {FILE} of one of the scenarios in it")
+        if asked.print:
+            return _print(Path(asked.file))
         failed = failed_test_in(Path(asked.file))
         if failed is not None:
             return run_again(failed, application)
@@ -64,9 +71,17 @@ def parser() -> Parser:
     options.add_argument(
         "--shrink", action="store_true", help="leave out one rule after the other as long as it still fails"
     )
+    options.add_argument("--print", action="store_true", help="print the lines of the file, and run nothing")
     options.add_argument("--out", metavar="DIR", help="write what the application said here, and the replay's own file")
     options.add_argument("--timeout", type=float, metavar="SECONDS", help="time to heal (that of the record)")
     return options
+
+
+def _print(path: Path) -> int:
+    """Print the lines of a recorded run. Raises LabError."""
+    for each in lines_in(path):
+        print(each.decode(errors="replace"))
+    return ALL_PASS
 
 
 def plan_of(run: RecordedRun, application: tuple[str, ...], timeout_s: float | None = None) -> RunPlan:
@@ -94,8 +109,11 @@ def _replay(run: RecordedRun, asked: argparse.Namespace, application: tuple[str,
     if asked.timeout is not None and asked.timeout <= 0:
         raise LabError("--timeout is above 0 seconds")
     plan = plan_of(run, application, asked.timeout)
-    with tempfile.TemporaryDirectory(prefix="eosin-lab-") as scratch:
+    with ExitStack() as stack:
+        scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="eosin-lab-"))
+        stack.enter_context(ended_by_signals(Path(scratch)))
         folder = Path(asked.out or scratch)
+        stack.enter_context(alone_in(folder))
         logging.disable(logging.CRITICAL)  # the broker complains of what is done to it on purpose
         try:
             return _runs(run, plan, folder, shrink=asked.shrink)

@@ -14,13 +14,15 @@ from eosin.lab.common.errors import LabError
 from eosin.lab.ready_made import aged
 from eosin.lab.run.judge import output_of
 from eosin.lab.run.late_commits import FORGIVEN, WHY, LateCommit, Pair, late_commits
+from eosin.lab.run.process import VARIABLES
 from eosin.lab.run.reader import judge_reader
-from eosin.lab.run.recording import FILE, VERSION, Judged, RecordedApp, RecordedBroker, RecordedRun, RunHeader
+from eosin.lab.run.recording import VERSION, Judged, RecordedApp, RecordedBroker, RecordedRun, RunHeader
 from eosin.lab.run.results import DIED, FAIL, NOT_EXERCISED, PASS, REFERENCE, SKIPPED, Result
+from eosin.lab.run.run_file import FILE
 from eosin.lab.run.staged_app import NEEDS_ITS_PROCESS, AttachedApp, RunPlan, StagedApp
 from eosin.lab.run.wire_use import conduct_of, wire_use_of
 from eosin.lab.scenarios.clients import rows_for
-from eosin.lab.scenarios.scenario import Expectation, NotExercised, NotPossible, Scenario
+from eosin.lab.scenarios.scenario import OWN, Expectation, NotExercised, NotPossible, Scenario
 from eosin.lab.verdict.findings import LOST, OPEN, STUCK, Verdict
 from eosin.runtime.clock import SystemClock
 
@@ -98,7 +100,7 @@ def run_at(
         is_well = app.catches_up(timeout=plan.timeout_s) and is_well
         with suppress(LabError):
             eosin.settle(quiet_ms=QUIET_MS, timeout=1)
-        stuck = "" if is_well else _why_stuck(eosin, app)
+        stuck = "" if is_well else _why_stuck(eosin, app, plan)
     finally:
         app.stop()
     group = plan.group or app.committing_group
@@ -117,7 +119,7 @@ def run_at(
         seed,
         round(seconds, 2),
         kinds,
-        "\n".join(filter(None, (stuck, str(verdict)))) if kinds else skipped or excuse or str(verdict),
+        _evidence(stuck, verdict) if kinds else skipped or excuse or str(verdict),
         (*expectation.notes, *((WHY,) if late else ()), *(f"forgiven: {each}" for each in verdict.forgiven)),
         app.exits,
         rules,
@@ -213,8 +215,20 @@ def _ids(app: StagedApp) -> tuple[str, ...]:
         return ()
 
 
-def _why_stuck(eosin: BrokerApi, app: StagedApp) -> str:
+def _evidence(stuck: str, verdict: Verdict) -> str:
+    """The reasons of a failure; a verdict that finds nothing wrong is none of what is stuck."""
+    return stuck if stuck and not verdict.findings else "\n".join(filter(None, (stuck, str(verdict))))
+
+
+def _why_stuck(eosin: BrokerApi, app: StagedApp, plan: RunPlan) -> str:
     """The reasons why the input is not consumed, or a transaction is open."""
+    if all(each.client_id.startswith(OWN) for each in eosin.history.connections()):
+        return (
+            f"the application has never connected to its broker, whose address is in {VARIABLES[0]} of its environment"
+            " and takes the place of {bootstrap} in its command"
+        )
+    if plan.group is None and app.committing_group is None:
+        return f"no group has committed offsets of {plan.input}, which the application should read (--input)"
     subjects = [each.transactional_id for each in eosin.open_transactions()]
     if app.committing_group is not None:
         subjects.append(app.committing_group)

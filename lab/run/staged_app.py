@@ -15,12 +15,16 @@ from eosin.lab.common.errors import EosinAssertion, LabError
 from eosin.lab.common.limits import WAIT_S, WaitLimit
 from eosin.lab.run.feed import FedRecord, write
 from eosin.lab.run.judge import Judge
-from eosin.lab.run.process import Exit, Supervised
+from eosin.lab.run.process import MOST_SAID, Exit, Supervised
 from eosin.lab.scenarios.scenario import OWN, NotExercised, NotPossible
+from eosin.runtime.clock import Clock, SystemClock
 
 T = TypeVar("T")
 _PAUSE_S: Final = 0.05
 _SLICE_S: Final = 0.5
+_LOGS: Final = "instance-*.log"
+STARTS_S: Final = 20.0
+"""Least of the longest wait for an instance: a virtual machine starts slowly beside others."""
 _NOT_OURS: Final = "which the lab cannot do to one that somebody else has started"
 NEEDS_ITS_PROCESS: Final = f"it starts, ends, kills or pauses instances of the application, {_NOT_OURS}"
 
@@ -55,7 +59,7 @@ class RunPlan(msgspec.Struct, frozen=True):
 class StagedApp:
     """The instances of an application at one broker, and the rest of their feed."""
 
-    def __init__(self, eosin: BrokerApi, plan: RunPlan, folder: Path) -> None:
+    def __init__(self, eosin: BrokerApi, plan: RunPlan, folder: Path, clock: Clock | None = None) -> None:
         self._eosin: Final = eosin
         self._plan: Final = plan
         self._folder: Final = folder
@@ -64,9 +68,16 @@ class StagedApp:
         self._running: list[Supervised] = []
         self._ended: Final[list[Supervised]] = []
         self._committed_before = 0
+        self._clock: Final = clock or SystemClock()
+        self._started_ms = 0
+        """The time of the first start."""
+        self._first_s = 0.0
+        """Seconds that the first instance took for its start and the first half of the feed."""
         self._buried = 0
         """Exits of which the group has been told."""
         self._pausing: Final = threading.Event()
+        for each in folder.glob(_LOGS):  # of an earlier run, whose words are none of this one
+            each.unlink()
 
     # What a scenario has (`App`)
 
@@ -109,6 +120,11 @@ class StagedApp:
         """Records of the feed that are not written yet."""
         return len(self._left)
 
+    @property
+    def starts_s(self) -> float:
+        """Longest wait for an instance to begin its work: another one may take twice as long as the first."""
+        return max(STARTS_S, 2 * self._first_s)
+
     def feed(self, count: int | None = None) -> int:
         """Write so many records to the input, or all that are left; returns how many there were."""
         self._committed_before = self._commits()
@@ -142,6 +158,7 @@ class StagedApp:
                 except (EosinAssertion, LabError):  # a broker that restarts has no answer
                     self._pausing.wait(_PAUSE_S)
                 else:
+                    self._first_s = self._first_s or (self._clock.elapsed_ms() - self._started_ms) / 1000
                     return True
             if not left_s:
                 return False
@@ -180,6 +197,7 @@ class StagedApp:
 
     def start(self) -> None:
         """Start an instance. Raises LabError if its command cannot be run."""
+        self._started_ms = self._started_ms or self._clock.elapsed_ms()
         log = self._folder / f"instance-{next(self._numbers)}.log"
         instance = Supervised(self._plan.command, self._eosin.bootstrap, log, restarts=self._plan.restarts)
         instance.start()
@@ -212,8 +230,13 @@ class StagedApp:
 
     @property
     def said(self) -> list[str]:
-        """All lines that its instances have said."""
-        logs = sorted(self._folder.glob("instance-*.log"))
+        """All lines that its instances have said. Raises LabError if some are not kept."""
+        if any(each.left_out for each in (*self._ended, *self._running)):
+            raise LabError(
+                f"the application has said more than {MOST_SAID >> 20} MiB, so that the first lines are gone: a"
+                " consumer alone says the value of each record that it handles, and nothing else, on standard output"
+            )
+        logs = sorted(self._folder.glob(_LOGS))
         return [line for each in logs for line in each.read_text(errors="replace").splitlines()]
 
     @property
@@ -298,6 +321,7 @@ class AttachedApp(StagedApp):
         """Wait until it was started."""
         if self._plan.attach is not None:
             self._plan.attach(self._eosin.bootstrap, self._folder.name)
+        self._started_ms = self._started_ms or self._clock.elapsed_ms()
 
     def stop(self) -> None:
         """Leave it to whoever has started it."""

@@ -6,10 +6,15 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
+from eosin.lab.behaviours import BEHAVIOURS
 from eosin.lab.common.errors import LabError, unknown
 from eosin.lab.scenarios import chance, commits, crashes, fencing, reading, times
 from eosin.lab.scenarios.scenario import Scenario, check_stage, scenario_of
 
+FILE_TAG: Final = "file"
+"""Of the scenarios of a file."""
 _RAISED: Final = (
     ArithmeticError,
     AttributeError,
@@ -90,7 +95,8 @@ def chosen(selection: str, scenarios: Iterable[Scenario] = SCENARIOS) -> list[Sc
 
 
 def scenarios_in(path: Path) -> list[Scenario]:
-    """The scenarios of a file of Python: its public functions of (eosin, app, seed). Raises LabError."""
+    """The scenarios of a file of Python: its public functions of (eosin, app, seed), and each `Scenario` in it. Raises
+    LabError."""
     spec = importlib.util.spec_from_file_location("eosin_lab_scenarios_of_a_file", path)
     if not path.is_file() or spec is None or spec.loader is None:
         raise LabError(f"--scenario-file is a file of Python with functions of (eosin, app, seed), not {path}")
@@ -99,15 +105,32 @@ def scenarios_in(path: Path) -> list[Scenario]:
         spec.loader.exec_module(module)
     except _RAISED as error:
         raise LabError(f"{path} cannot be read: {type(error).__name__}: {error}") from None
-    stages = [
+    own = {name: each for name, each in vars(module).items() if not name.startswith("_")}
+    written = [each for each in own.values() if isinstance(each, Scenario)]
+    for each in written:
+        check_stage(each.stage, f"{path}: the stage of {each.name}")
+    functions = [
         each
-        for name, each in vars(module).items()
-        if not name.startswith("_")
-        and getattr(each, "__module__", "") == module.__name__
+        for each in own.values()
+        if getattr(each, "__module__", "") == module.__name__
         and not isinstance(each, type)
+        and all(each is not one.stage for one in written)
     ]
-    for each in stages:
+    for each in functions:
         check_stage(each, f"{path}: {getattr(each, '__name__', each)}")
-    if not stages:
-        raise LabError(f"{path} has no scenario: a function of (eosin, app, seed)")
-    return [scenario_of(each, "file") for each in stages]
+    found = [*written, *(scenario_of(each, FILE_TAG) for each in functions)]
+    if not found:
+        raise LabError(f"{path} has no scenario: a function of (eosin, app, seed), or a Scenario of one")
+    _check_new(path, found)
+    return [msgspec.structs.replace(each, tags=tuple(dict.fromkeys((*each.tags, FILE_TAG)))) for each in found]
+
+
+def _check_new(path: Path, found: Iterable[Scenario]) -> None:
+    """Raise LabError for a name that is taken, and for what a broker cannot be."""
+    names = {each.name for each in SCENARIOS}
+    for each in found:
+        if each.name in names:
+            raise LabError(f"{path}: there is a scenario {each.name} already; give this one another name")
+        if each.behaviour and each.behaviour not in BEHAVIOURS:
+            raise unknown("behaviour", each.behaviour, BEHAVIOURS)
+        names.add(each.name)

@@ -4,7 +4,6 @@ from eosin.lab.broker_api import BrokerApi
 from eosin.lab.history.requests import FIRST_OF_TV2
 from eosin.lab.scenarios.scenario import App, Expectation, NotExercised
 from eosin.lab.scenarios.steps import (
-    STARTS_S,
     deadline_passes,
     fired,
     fires_for_a_while,
@@ -170,7 +169,7 @@ def lost_init_response(eosin: BrokerApi, app: App, seed: int) -> Expectation | N
     with on_api(eosin, "InitProducerId").always().lose("answer") as rule:
         app.restart()
         app.feed()
-        fired(rule, "InitProducerId", timeout=STARTS_S)
+        fired(rule, "InitProducerId", timeout=app.starts_s)
         fired(rule, "InitProducerId", times=2)
         fires_for_a_while(rule, app, "InitProducerId")
     return None

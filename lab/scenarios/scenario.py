@@ -63,6 +63,10 @@ class App(Protocol):
     def left(self) -> int:
         """Records of the feed that are not written yet."""
 
+    @property
+    def starts_s(self) -> float:
+        """Longest wait for an instance to begin its work: by the time that the first one took, and 20 s at least."""
+
     def feed(self, count: int | None = None) -> int:
         """Write so many records to the input, or all that are left; returns how many there were."""
 
@@ -99,11 +103,14 @@ Stage = Callable[[BrokerApi, App, int], Expectation | None]
 
 
 class Scenario(msgspec.Struct, frozen=True):
-    """One incident."""
+    """One incident: `Scenario("slow-invoices", slow_invoices, tags=("time",))`. A file of `--scenario-file` may have
+    such values beside functions."""
 
     name: str
     stage: Stage
+    """A function of (eosin, app, seed); its docstring is the documentation."""
     tags: tuple[str, ...] = ()
+    """For `--scenario tag:TAG`."""
     planted: str = ""
     """The bug of an application that the scenario is for: a name of `BUGS` in tests/support/lab_copier.py."""
     behaviour: str = ""

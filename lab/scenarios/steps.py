@@ -16,8 +16,6 @@ LASTS_S: Final = 1.5
 """A fault that an application may take for an outcome lasts so long, in real time."""
 DOWN_S: Final = 1.2
 """A broker that has ended comes back after so long, in real time."""
-STARTS_S: Final = 20.0
-"""Longest wait for an instance to begin its work: a virtual machine starts slowly beside others."""
 _SLICE_S: Final = 0.1
 WHY: Final = {
     "AddOffsetsToTxn": "offsets are not in its transactions, or its client speaks TV2",
@@ -83,9 +81,9 @@ def requests_since(eosin: BrokerApi, place: int, *apis: str, **match: Any) -> li
 
 
 def awaited_since(eosin: BrokerApi, app: App, place: int, *apis: str, **match: Any) -> list[SeenRequest]:
-    """The same, as soon as there is one; none if there is none within `STARTS_S`."""
+    """The same, as soon as there is one; none if there is none within `App.starts_s`."""
     waited_s = 0.0
-    while not (found := requests_since(eosin, place, *apis, **match)) and waited_s < STARTS_S:
+    while not (found := requests_since(eosin, place, *apis, **match)) and waited_s < app.starts_s:
         app.goes_on(_SLICE_S)
         waited_s += _SLICE_S
     return found
@@ -97,7 +95,7 @@ def another_begins(eosin: BrokerApi, app: App, place: int) -> None:
     known = {each.link for each in links_in(each for each in eosin.history.events() if each.number <= place)}
     waited_s = 0.0
     while not any(_is_at_work(each, known) for each in requests_since(eosin, place, "InitProducerId", "SyncGroup")):
-        if waited_s >= STARTS_S:
+        if waited_s >= app.starts_s:
             raise NotExercised("the second instance did not begin to work")
         app.goes_on(_SLICE_S)
         waited_s += _SLICE_S

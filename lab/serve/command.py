@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from eosin.cli.common.arguments import Parser, fail
+from eosin.cli.common.suggestions import did_you_mean, nearest
+from eosin.cli.start_time import seconds_since_start
 from eosin.lab.broker import ThreadedBroker
 from eosin.lab.command import LISTEN, add_broker_options, options_in
 from eosin.lab.common.errors import LabError, PortTakenError
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from eosin.observe.http.host import HttpHost
 
 COMMAND: Final = "lab"
+PROG: Final = "eosin lab"
 OTHERS: Final[dict[str, str]] = {
     **dict.fromkeys(("run", "certify", "scenarios"), "eosin.lab.run.command"),
     "replay": "eosin.lab.run.replay_command",
@@ -53,6 +56,10 @@ def main(arguments: Sequence[str]) -> int:
     if arguments and arguments[0] in OTHERS:
         run: Callable[[Sequence[str]], int] = import_module(OTHERS[arguments[0]]).main
         return run(arguments)
+    if arguments and not arguments[0].startswith("-"):
+        meant = nearest(arguments[0], OTHERS)
+        hint = did_you_mean(meant and f"{PROG} {meant}") or f"; there are {', '.join(OTHERS)}"
+        return fail(COMMAND, f"no command {arguments[0]!r}{hint} ({PROG} --help)")
     chosen = parser().parse_args(arguments)
     try:
         options = lab_options(chosen)
@@ -73,7 +80,7 @@ def main(arguments: Sequence[str]) -> int:
 def parser() -> Parser:
     """The options of the command."""
     options = Parser(
-        prog="eosin lab",
+        prog=PROG,
         description="Run a broker for tests in any language, with scripted faults, a clock that jumps, crashes and a"
         " history, by HTTP (docs/lab.md). `eosin lab run` takes an application through incidents, and judges it;"
         " `eosin lab replay` repeats"
@@ -189,7 +196,7 @@ def _http_host(
     held: ThreadedBroker, mounted: "MountedHttp", control: socket.socket, token: str | None
 ) -> "tuple[HttpHost, ControlApplication]":
     """The server of the control API, and the API."""
-    from eosin.lab.http.application import ControlApplication
+    from eosin.lab.http.application import BASE, ControlApplication
     from eosin.lab.http.broker_http import BrokerHttp
     from eosin.lab.http.hosts import Lab
     from eosin.observe.http.guard import Advice, Guard
@@ -208,7 +215,7 @@ def _http_host(
         allowed_hosts=[each.strip() for each in os.environ.get(ALLOWED_HOSTS, "").split(",") if each.strip()],
         token=token,
         knows_session=mounted.sessions.knows,
-        advice=Advice(f"the token of --token or {TOKEN}", f"add the name to {ALLOWED_HOSTS}"),
+        advice=Advice(f"the token of --token or {TOKEN}", f"add the name to {ALLOWED_HOSTS}", BASE),
     )
     return HttpHost(guard, control), application
 
@@ -231,8 +238,8 @@ def _report_ready(held: ThreadedBroker, control: socket.socket, chosen: argparse
     except OSError as error:
         raise LabError(f"cannot say that it is ready: {error.strerror}") from None
     print(
-        f"eosin {VERSION} LAB ready on {bootstrap}, control {url} ({options.disk} disk, behaviour {options.behaviour},"
-        f" seed {held.broker.rules.seed})",
+        f"eosin {VERSION} LAB ready on {bootstrap}, control {url} in {seconds_since_start():.2f} s"
+        f" ({options.disk} disk, behaviour {options.behaviour}, seed {held.broker.rules.seed})",
         flush=True,
     )
 

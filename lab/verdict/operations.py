@@ -30,7 +30,7 @@ _UNCOMMITTED: Final = "read_uncommitted"
 _TRIES: Final = 3
 _RECHECK_MS: Final = 20
 """Of a broker whose history does not tell when something has changed."""
-_COMMITS: Final = frozenset({"OffsetCommit", "OffsetDelete"})
+_COMMITS: Final = frozenset({"OffsetCommit", "OffsetDelete", "ShareAcknowledge", "ShareFetch"})
 
 
 class BrokerReads(Protocol):

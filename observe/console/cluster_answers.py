@@ -76,7 +76,7 @@ class ClusterAnswers:
         if known is not None:
             group = known.group
             members = tuple(map(described_member, group.members[:MOST_MEMBERS]))
-            facts = msgspec.structs.replace(facts, protocol=group.assignor, seen_members=members)
+            facts = msgspec.structs.replace(facts, protocol=group.assignor, seen_members=members, kind=group.type)
         return page_of(explain_group(told), facts, facts.now_ms)
 
     async def topic(self, name: str) -> TopicAnswer | None:
@@ -154,7 +154,7 @@ class ClusterAnswers:
     def _groups(self, topic: str) -> list[GroupSeen]:
         """The groups with offsets or partitions of the topic, of the last rounds."""
         found = []
-        for name, (group, parts) in sorted(self._rounds.groups.known.items()):
+        for name, (group, parts, _) in sorted(self._rounds.groups.known.items()):
             of_topic = [each for each in parts if each.partition.rpartition("-")[0] == topic]
             if not of_topic:
                 continue

@@ -8,9 +8,10 @@ from typing import Final, NamedTuple
 
 from eosin.client.client import Client
 from eosin.client.errors import BrokerError
-from eosin.client.groups import GroupAdmin, GroupDescription
+from eosin.client.groups import SHARE, GroupAdmin, GroupDescription
 from eosin.client.partition_offsets import Between, OffsetAdmin, PartitionOffsets
 from eosin.client.pending_offsets import pending_offsets
+from eosin.client.share_groups import SharePosition, share_positions
 from eosin.observe.console.group_rounds import MOST_GROUPS
 from eosin.observe.console.rows import NAMED_MEMBERS, GroupRow, member_name
 from eosin.observe.console.tables import KeptRows
@@ -20,8 +21,6 @@ from eosin.protocol.names import TopicPartition
 
 PER_ROUND: Final = 20
 COUNTED_PER_ROUND: Final = 20
-_CONSUMING: Final = frozenset({"", "classic", "consumer"})
-"""The types of groups that commit offsets; brokers before 3.8 tell none."""
 
 
 class GroupSurveyed(NamedTuple):
@@ -29,6 +28,8 @@ class GroupSurveyed(NamedTuple):
 
     group: GroupDescription
     parts: tuple[GroupPartition, ...]
+    shared: tuple[SharePosition, ...] = ()
+    """Of a share group, which commits no offsets."""
 
 
 class ClusterGroups:
@@ -47,7 +48,7 @@ class ClusterGroups:
     async def round(self, version: int, offsets: dict[TopicPartition, PartitionOffsets]) -> None:
         """Look at some groups. Raises ClientError."""
         admin, self._left = GroupAdmin(self._client), COUNTED_PER_ROUND
-        listed = [each.group_id for each in await admin.list_groups() if each.type in _CONSUMING][:MOST_GROUPS]
+        listed = [each.group_id for each in await admin.list_groups()][:MOST_GROUPS]
         there = set(listed)
         self.known = {name: seen for name, seen in self.known.items() if name in there}
         self._counted = {key: seen for key, seen in self._counted.items() if key[0] in there}
@@ -67,6 +68,8 @@ class ClusterGroups:
     ) -> GroupSurveyed | None:
         try:
             group = await admin.describe(name)
+            if group.type == SHARE:
+                return GroupSurveyed(group, (), tuple((await share_positions(self._client, name)).values()))
             committed = await admin.offsets(name)
             pending = await pending_offsets(self._client, name)
         except BrokerError:  # it may be listed and not described, or its coordinator moves
@@ -117,12 +120,16 @@ class ClusterGroups:
 
 def group_row(seen: GroupSurveyed) -> GroupRow:
     """The row of a group."""
-    group = seen.group
+    group, sums = seen.group, behind(seen.parts)._asdict()
+    if group.type == SHARE:
+        left = sum(max(0, each.lag) for each in seen.shared)
+        sums |= {"lag": left, "to_end": left, "is_exact": all(each.lag >= 0 for each in seen.shared)}
     return GroupRow(
         group.group_id,
         group.state,
         len(group.members),
-        len(seen.parts),
-        **behind(seen.parts)._asdict(),
+        len(seen.parts) + len(seen.shared),
+        **sums,
+        kind=group.type,
         named=tuple(member_name(each.member_id, each.client_id, each.host) for each in group.members[:NAMED_MEMBERS]),
     )

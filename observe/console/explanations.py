@@ -1,15 +1,27 @@
 """`BrokerExplainer`: the sentences and facts of one transactional id, partition or group, as the console's pages ask
 for them. The words are those of `eosin explain`."""
 
+from functools import partial
 from itertools import islice
 from typing import Any, Final
 
 import msgspec
 
+from eosin.broker.handlers.streams_group_describe import ASSIGNOR as STREAMS_ASSIGNOR
 from eosin.broker.services import Services
 from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup
 from eosin.coordinator.groups.rules.group import Group
-from eosin.observe.console.group_members import MOST_MEMBERS, MemberSeen, classic_member, consumer_group_facts
+from eosin.coordinator.groups.share.rules.group import ShareGroup
+from eosin.coordinator.groups.streams.rules.group import StreamsGroup
+from eosin.observe.console.group_members import (
+    MOST_MEMBERS,
+    HeardMs,
+    MemberSeen,
+    classic_member,
+    consumer_group_facts,
+    share_group_facts,
+    streams_group_facts,
+)
 from eosin.observe.console.rounds import Rounds
 from eosin.observe.explain.explained import Explained
 from eosin.observe.explain.facts import GroupFacts, GroupPartition, OpenProducer, PartitionFacts, TransactionFacts
@@ -18,7 +30,9 @@ from eosin.observe.explain.partition_sentences import explain_partition
 from eosin.observe.explain.sentences import explain_transaction
 from eosin.observe.http.knowledge import Knowledge
 from eosin.observe.recorder.events import ClientIdentity
+from eosin.observe.survey.any_group import described, kind_of
 from eosin.observe.survey.group_positions import GroupPositions
+from eosin.observe.survey.shared_partitions import SharedPartitions
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TopicPartition
 
@@ -39,6 +53,8 @@ class Answer(msgspec.Struct, frozen=True):
 class ExplainedGroup(GroupFacts, frozen=True, omit_defaults=True):
     """A group as its page shows it."""
 
+    kind: str = ""
+    """`classic`, `consumer`, `share` or `streams`."""
     generation: int = 0
     protocol: str = ""
     """The way partitions are assigned: `range`, `cooperative-sticky`."""
@@ -53,6 +69,7 @@ class BrokerExplainer:
         self._knowledge = knowledge
         self._rounds = rounds
         self._positions = positions
+        self._shared = SharedPartitions(services)
 
     async def transaction(self, transactional_id: str) -> Answer | None:
         """One transactional id; None when it is not known here."""
@@ -96,8 +113,9 @@ class BrokerExplainer:
     async def group(self, name: str) -> Answer | None:
         """One group of this broker; None when there is none."""
         groups = self._services.groups
-        group = groups.describe_any(name)
+        group = described(groups, name)
         now_ms = self._services.clock.now_ms()
+        heard_ms = partial(self._last_heartbeat_ms, name, now_ms=now_ms)
         if isinstance(group, Group):
             about = self._classic(group, now_ms)
         elif isinstance(group, ConsumerGroup):
@@ -106,8 +124,12 @@ class BrokerExplainer:
                 group,
                 assignors=assignors,
                 topic_by_id=cluster.topic_by_id,
-                heard_ms=lambda member_id: self._last_heartbeat_ms(name, member_id, now_ms),
+                heard_ms=heard_ms,
             )
+        elif isinstance(group, StreamsGroup):
+            about = streams_group_facts(group, assignor=STREAMS_ASSIGNOR, heard_ms=heard_ms)
+        elif isinstance(group, ShareGroup):
+            return await self._share_group(group, now_ms, heard_ms)
         else:
             return None
         parts = await self._positions.of(name)
@@ -123,6 +145,23 @@ class BrokerExplainer:
             pending_in=await self._pending_in(name) if pending else None,
             sources=("the broker",),
             last_commit_ms=groups.last_commit_ms(name),
+            kind=kind_of(group),
+            **about,
+        )
+        return page_of(explain_group(facts), facts, facts.now_ms)
+
+    async def _share_group(self, group: ShareGroup, now_ms: int, heard_ms: HeardMs) -> Answer:
+        """A share group, which has no committed offsets."""
+        assignor, topic_by_id = self._services.config.group_share_assignors[0], self._services.cluster.topic_by_id
+        about = share_group_facts(group, assignor=assignor, topic_by_id=topic_by_id, heard_ms=heard_ms)
+        shared = await self._shared.of(group)
+        facts = ExplainedGroup(
+            group=group.group_id,
+            now_ms=now_ms,
+            history=await self._knowledge.group(group.group_id),
+            sources=("the broker",),
+            kind=kind_of(group),
+            shared=tuple(shared[:MOST_PARTITIONS]),
             **about,
         )
         return page_of(explain_group(facts), facts, facts.now_ms)

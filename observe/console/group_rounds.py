@@ -1,4 +1,4 @@
-"""`GroupRounds`: consumer groups and their true lag, as rows (console.md 5.4)."""
+"""`GroupRounds`: groups of all kinds and their true lag, as rows (console.md 5.4)."""
 
 from collections.abc import Iterable
 from itertools import islice
@@ -7,9 +7,13 @@ from typing import Final, NamedTuple
 from eosin.broker.services import Services
 from eosin.coordinator.groups.consumer.rules.group import ConsumerMember
 from eosin.coordinator.groups.rules.group import Member
+from eosin.coordinator.groups.share.rules.group import ShareGroup, ShareMember
+from eosin.coordinator.groups.streams.rules.group import StreamsMember
 from eosin.observe.console.rows import NAMED_MEMBERS, GroupRow, member_name
 from eosin.observe.console.tables import Table
+from eosin.observe.survey.any_group import AnyGroup, described, kind_of, live
 from eosin.observe.survey.group_positions import GroupPositions, behind
+from eosin.observe.survey.shared_partitions import SharedPartitions
 from eosin.observe.survey.slices import GROUP, Slices
 from eosin.protocol.errors import ErrorCode
 
@@ -36,6 +40,7 @@ class GroupRounds:
     def __init__(self, services: Services, positions: GroupPositions, table: Table[str]) -> None:
         self._services = services
         self._positions = positions
+        self._shared = SharedPartitions(services)
         self._table = table
         self._rows: dict[str, GroupRow] = {}
         self._before: dict[str, _Before] = {}
@@ -45,9 +50,7 @@ class GroupRounds:
         """Look at some groups."""
         groups = self._services.groups
         if not self._waiting:
-            listed = [each.group_id for each in groups.live_groups()[:MOST_GROUPS]]
-            left = MOST_GROUPS - len(listed)
-            listed += [each.group_id for each in groups.live_consumer_groups()[:left]]
+            listed = [each.group_id for each in live(groups)[:MOST_GROUPS]]
             self._waiting = listed[::-1]
             there = set(listed)
             for name in [each for each in self._rows if each not in there]:
@@ -66,10 +69,11 @@ class GroupRounds:
 
     async def _row(self, name: str) -> GroupRow | None:
         groups = self._services.groups
-        group = groups.describe_any(name)
+        group = described(groups, name)
         if isinstance(group, ErrorCode):
             return None
-        members: Iterable[Member | ConsumerMember] = group.members.values()
+        if isinstance(group, ShareGroup):
+            return await self._share_row(group)
         parts = await self._positions.of(name)
         sums, last_commit_ms = behind(parts), groups.last_commit_ms(name)
         grows = self._grows(name, sums.to_end, last_commit_ms)
@@ -81,9 +85,25 @@ class GroupRounds:
             **sums._asdict(),
             last_commit_ms=last_commit_ms,
             grows=grows,
-            named=tuple(
-                member_name(each.member_id, each.client_id, each.client_host) for each in islice(members, NAMED_MEMBERS)
-            ),
+            named=_named(group),
+            kind=kind_of(group),
+        )
+
+    async def _share_row(self, group: ShareGroup) -> GroupRow:
+        """The row of a share group, whose lag is what it is not done with."""
+        parts = await self._shared.of(group)
+        lag = sum(max(0, each.lag) for each in parts)
+        return GroupRow(
+            group.group_id,
+            group.state.value,
+            len(group.members),
+            len(parts),
+            lag,
+            is_exact=all(each.lag >= 0 for each in parts),
+            to_end=lag,
+            named=_named(group),
+            kind=kind_of(group),
+            in_flight=sum(each.in_flight for each in parts),
         )
 
     def _grows(self, name: str, to_end: int, last_commit_ms: int) -> bool:
@@ -94,3 +114,10 @@ class GroupRounds:
         grew = before is not None and last_commit_ms == before.last_commit_ms and to_end > before.to_end
         self._before[name] = _Before(now_ms, to_end, last_commit_ms, grew)
         return grew
+
+
+def _named(group: AnyGroup) -> tuple[str, ...]:
+    """The first few members of a group."""
+    members: Iterable[Member | ConsumerMember | ShareMember | StreamsMember] = group.members.values()
+    first = islice(members, NAMED_MEMBERS)
+    return tuple(member_name(each.member_id, each.client_id, each.client_host) for each in first)

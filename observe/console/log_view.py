@@ -8,8 +8,6 @@ from itertools import pairwise
 from typing import Final
 
 from eosin.broker.services import Services
-from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup
-from eosin.coordinator.groups.rules.group import Group
 from eosin.observe.console.log_pieces import Scan, open_here, piece
 from eosin.observe.console.log_rows import (
     COMMITTED,
@@ -23,6 +21,7 @@ from eosin.observe.console.log_rows import (
 )
 from eosin.observe.console.rounds import Rounds
 from eosin.observe.console.worker_threads import WorkerThreads, rest
+from eosin.observe.survey.any_group import live
 from eosin.observe.survey.slices import ROW, Slices
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
@@ -95,8 +94,7 @@ class LogView:
         groups = self._services.groups
         found: list[GroupHere] = []
         slices = Slices()
-        every: list[Group | ConsumerGroup] = [*groups.live_groups(), *groups.live_consumer_groups()]
-        for each in every[:MOST_GROUPS_ASKED]:
+        for each in live(groups)[:MOST_GROUPS_ASKED]:
             await slices.worked(ROW)
             error, committed = await groups.offsets.fetch(each.group_id, [partition], require_stable=False)
             if error is ErrorCode.NONE and committed and committed[0].offset >= 0:

@@ -67,7 +67,7 @@ class PartitionRow(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class GroupRow(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One consumer group."""
+    """One group."""
 
     key: str
     state: str
@@ -92,6 +92,10 @@ class GroupRow(msgspec.Struct, frozen=True, omit_defaults=True):
     """True if more offsets lie before it than a minute ago, and it has committed nothing since."""
     named: tuple[str, ...] = ()
     """The first few of its members, by which a search finds it; the page of the group has all."""
+    kind: str = ""
+    """`classic`, `consumer`, `share` or `streams`; empty where the broker is too old to tell."""
+    in_flight: int = 0
+    """Of a share group: the offsets that its members have."""
 
 
 class EventRow(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -12,11 +12,10 @@ import msgspec
 
 from eosin.broker.config.entries import ConfigSource, topic_entries
 from eosin.broker.services import Services
-from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup
-from eosin.coordinator.groups.rules.group import Group
+from eosin.coordinator.groups.share.rules.group import ShareGroup
 from eosin.model.cluster import Topic
 from eosin.observe.console.rounds import Rounds
-from eosin.observe.survey.assigned_partitions import owned
+from eosin.observe.survey.any_group import live
 from eosin.observe.survey.group_positions import GroupPositions, behind
 from eosin.observe.survey.slices import GROUP, ROW, Slices, in_slices
 from eosin.protocol.errors import ErrorCode
@@ -197,20 +196,16 @@ class TopicView:
         """The groups that have offsets or partitions of the topic, and how many more there may be."""
         services = self._services
         found: list[GroupSeen] = []
-        groups: list[Group | ConsumerGroup] = [
-            *services.groups.live_groups(),
-            *services.groups.live_consumer_groups(),
-        ]
+        groups = live(services.groups)
         left_out = max(0, len(groups) - MOST_GROUPS_ASKED)
         slices = Slices()
         for group in groups[:MOST_GROUPS_ASKED]:
             await slices.worked(GROUP)
             name = group.group_id
             error, committed = await services.groups.offsets.fetch(name, None, require_stable=False)
-            if isinstance(group, Group):
-                has = self._positions.assigned.of(group)
-            else:
-                has = owned(group, services.cluster.topic_by_id)
+            if isinstance(group, ShareGroup):  # its offsets are no commits; its own page has them
+                continue
+            has = self._positions.had_by(group)
             places = [*(each.partition for each in committed), *has]
             if error is not ErrorCode.NONE or not any(each.topic == topic for each in places):
                 continue

@@ -15,7 +15,7 @@ import msgspec
 from eosin.client.admin import Admin
 from eosin.client.client import Client
 from eosin.client.errors import BrokerError, ClientError
-from eosin.client.groups import SHARE, GroupAdmin, GroupDescription, GroupMember
+from eosin.client.groups import SHARE, STREAMS, GroupAdmin, GroupDescription, GroupMember
 from eosin.client.http import HttpError, get, part
 from eosin.client.metadata import PartitionInfo
 from eosin.client.partition_offsets import OffsetAdmin
@@ -34,8 +34,11 @@ from eosin.observe.explain.facts import (
     ProducerPlace,
     Replicas,
     SharedPartition,
+    ShareWindows,
+    StreamsFacts,
     TransactionFacts,
 )
+from eosin.observe.explain.streams_group_facts import TaskHolder, awaited_tasks, idle_members, streams_facts
 from eosin.observe.explain.troubles import BrokerTroubles
 from eosin.observe.recorder.events import ClientIdentity
 from eosin.observe.recorder.group_events import GroupHistory
@@ -66,6 +69,10 @@ MOST_PARTITIONS: Final = 200
 """Of a group."""
 MOST_AWAITED: Final = 10
 """Partitions of a consumer group that are told to change hands."""
+NOT_READY: Final = "NotReady"
+"""The state of a streams group whose topology lacks topics."""
+MOST_ABSENT: Final = 5
+"""Topics that are missing, and named."""
 MOST_SEARCHED: Final = 20
 """Partitions of a group in which records are searched by time."""
 
@@ -281,6 +288,7 @@ class ClusterFacts:
         history = await self._over_http(f"groups/{part(group_id)}", GroupHistory, group.coordinator)
         if group.type == SHARE:
             return await self._share_group(group, history, now_ms)
+        holders_of_tasks = [_task_holder(each) for each in group.members if each.streams is not None]
         committed = await admin.offsets(group_id)
         pending = await pending_offsets(self._client, group_id)
         partitions = []
@@ -307,13 +315,36 @@ class ClusterFacts:
             arrived=await self._arrived(partitions, last_commit_ms),
             epoch=-1 if group.epoch is None else group.epoch,
             assignment_epoch=-1 if group.assignment_epoch is None else group.assignment_epoch,
-            awaited=tuple(islice(_awaited(group), MOST_AWAITED)),
+            awaited=tuple(
+                islice(awaited_tasks(holders_of_tasks) if holders_of_tasks else _awaited(group), MOST_AWAITED)
+            ),
+            idle=idle_members(holders_of_tasks),
+            streams=await self._streams(group, holders_of_tasks) if group.type == STREAMS else None,
         )
+
+    async def _streams(self, group: GroupDescription, holders: Sequence[TaskHolder]) -> StreamsFacts:
+        """The topology of a streams group, with the topics that it lacks, and the tasks of its members."""
+        topology = group.topology
+        if topology is None:
+            return streams_facts(holders, topology_epoch=-1)
+        obstacle = ""
+        if group.state == NOT_READY:
+            found = (await self._client.fetch_metadata([*topology.sources, *topology.internal])).topics
+            there = {name for name, topic in found.items() if not topic.error}
+            obstacle = "its topology and its topics do not fit"
+            for kind, names in (("internal", topology.internal), ("source", topology.sources)):
+                if absent := [each for each in names if each not in there]:
+                    more = f" and {len(absent) - MOST_ABSENT} more" if len(absent) > MOST_ABSENT else ""
+                    obstacle = f"{kind} topics {', '.join(absent[:MOST_ABSENT])}{more} are missing"
+        return streams_facts(holders, topology_epoch=topology.epoch, obstacle=obstacle)
 
     async def _share_group(self, group: GroupDescription, history: GroupHistory | None, now_ms: int) -> GroupFacts:
         positions = await share_positions(self._client, group.group_id)
         readers = Counter(each for member in group.members for each in member.partitions)
-        shown = list(positions.items())[:MOST_PARTITIONS]
+        shared = [SharedPartition(str(at), each.start_offset, each.lag, readers[at]) for at, each in positions.items()]
+        path = f"share-groups/{part(group.group_id)}"
+        windows = await self._over_http(path, ShareWindows, group.coordinator)
+        known = {} if windows is None else {each.partition: each for each in windows.partitions}
         return GroupFacts(
             group.group_id,
             now_ms,
@@ -323,7 +354,8 @@ class ClusterFacts:
             sources=(OVER_KAFKA,) if history is None else (OVER_KAFKA, RECORDER),
             epoch=-1 if group.epoch is None else group.epoch,
             assignment_epoch=-1 if group.assignment_epoch is None else group.assignment_epoch,
-            shared=tuple(SharedPartition(str(at), each.start_offset, each.lag, readers[at]) for at, each in shown),
+            idle=tuple(_identity(each) for each in group.members if not each.partitions),
+            shared=tuple(known.get(each.partition, each) for each in shared[:MOST_PARTITIONS]),
         )
 
     async def _arrived(self, partitions: Sequence[GroupPartition], since_ms: int) -> int:
@@ -452,6 +484,12 @@ def _why(body: bytes) -> str:
 
 def _identity(member: GroupMember) -> ClientIdentity:
     return ClientIdentity(client_id=member.client_id, peer=member.host.lstrip("/"))
+
+
+def _task_holder(member: GroupMember) -> TaskHolder:
+    told = member.streams
+    assert told is not None
+    return TaskHolder(member.member_id, _identity(member), told.topology_epoch, told.tasks, told.target)
 
 
 def _awaited(group: GroupDescription) -> Iterator[AwaitedPartition]:

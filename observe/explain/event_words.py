@@ -116,6 +116,10 @@ def _of_a_group(event: HistoryEvent) -> str:
             return f"a member is to give up {why}, within {duration(event.count)}"
         case groups.RECONCILED:
             return f"every member has its partitions of epoch {event.what}"
+        case groups.READY:
+            return f"the topics of topology {event.what} are all there: tasks can be dealt out"
+        case groups.NOT_READY:
+            return f"no tasks are dealt out: {event.what}"
         case groups.UPGRADED:
             return f"it becomes a consumer group, with {plural(event.count, 'member')} at epoch {event.what}"
         case groups.DOWNGRADED:

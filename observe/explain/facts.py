@@ -10,6 +10,7 @@ from eosin.observe.recorder.events import ClientIdentity, TransactionHistory
 from eosin.observe.recorder.group_events import GroupHistory
 
 NO_TIME = -1
+NO_OFFSET = -1
 
 
 class MarkersLeft(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -288,6 +289,57 @@ class SharedPartition(msgspec.Struct, frozen=True, omit_defaults=True):
     lag: int
     """Records from there on that are not; -1 where it is not known."""
     readers: int = 0
+    end_offset: int = NO_OFFSET
+    """The first offset that was never handed out. This and what follows only the partition's leader knows, once
+    somebody has fetched."""
+    in_flight: int = 0
+    """Offsets that members have."""
+    returned: int = 0
+    """Offsets that members had, and that wait to be handed out again."""
+    limit: int = 0
+    """Offsets from the start to the end at most (share.partition.max.record.locks)."""
+    deliveries: int = 0
+    """Deliveries of the oldest record, one that is under way included."""
+    delivery_limit: int = 0
+    """Deliveries of one record at most (share.delivery.count.limit)."""
+    given_up: int = 0
+    """Records that nobody accepted in so many, since the leader has the partition in memory."""
+    since_ms: int = NO_TIME
+    """The time since which the oldest record has held back the start; -1 if nothing is under way."""
+    holder: ClientIdentity | None = None
+    """The member that has the oldest record; None if nobody has it."""
+    until_ms: int = NO_TIME
+    """The time at which its lock ends."""
+
+    @property
+    def is_at_its_limit(self) -> bool:
+        """True if nothing more is handed out before the oldest record is done."""
+        return self.limit > 0 and self.end_offset - self.start_offset >= self.limit
+
+
+class ShareWindows(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The partitions of a share group with the records that one broker has under way."""
+
+    partitions: tuple[SharedPartition, ...]
+
+
+class StreamsFacts(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The topology of a streams group (KIP-1071), and the tasks of its members."""
+
+    topology_epoch: int = -1
+    """-1 while it has no topology."""
+    obstacle: str = ""
+    """The reason why no tasks are dealt out, in a sentence; empty if there is none."""
+    stale: tuple[ClientIdentity, ...] = ()
+    """Members with an older topology."""
+    is_delayed: bool = False
+    """True while the first members wait for others."""
+    shutdown_by: str = ""
+    """The member that has asked the whole application to stop."""
+    active: int = 0
+    """Tasks that members run; likewise the next."""
+    standby: int = 0
+    warmup: int = 0
 
 
 class GroupFacts(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -316,5 +368,9 @@ class GroupFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     """The group epoch that its target was computed at."""
     awaited: tuple[AwaitedPartition, ...] = ()
     """The partitions that are still to change hands, a few of them."""
+    idle: tuple[ClientIdentity, ...] = ()
+    """Members of a share or streams group that have nothing, and are to have nothing."""
+    streams: StreamsFacts | None = None
+    """Of a streams group; None for one of another kind."""
     shared: tuple[SharedPartition, ...] | None = None
     """The partitions of a share group (KIP-932), a few of them; None for one of another kind."""

@@ -8,6 +8,12 @@ from eosin.observe.explain.explained import Explained, Next
 from eosin.observe.explain.facts import GroupFacts, GroupPartition
 from eosin.observe.explain.sentences import next_of
 from eosin.observe.explain.share_group_sentences import explain_share_group
+from eosin.observe.explain.streams_group_sentences import (
+    streams_cause,
+    streams_evidence,
+    streams_next,
+    streams_waits,
+)
 from eosin.observe.recorder.events import HistoryEvent
 from eosin.observe.recorder.group_events import RECONCILED, REPEATING, REVOKING, TARGET, last_rebalance, rebalances
 from eosin.observe.recorder.wording import (
@@ -37,7 +43,7 @@ def explain_group(facts: GroupFacts) -> Explained:
     if facts.shared is not None:
         return explain_share_group(facts)
     sentence, rebalance = _sentence(facts, subject), _rebalance(facts)
-    waits = _waits(facts)
+    waits = streams_waits(facts) or _waits(facts)
     if waits:  # who is waited for matters more than why
         rebalance, reason = waits[0], rebalance
     if len(sentence) >= LONGEST_SENTENCE:  # the evidence has the same for each partition
@@ -46,7 +52,7 @@ def explain_group(facts: GroupFacts) -> Explained:
     evidence = [
         _line(each) for each in facts.partitions if each.offsets_behind or each.undecided or each.is_out_of_range
     ]
-    evidence += _refused(facts)
+    evidence += [*streams_evidence(facts), *_refused(facts)]
     if waits:
         evidence = [*waits[1:], *([reason] if reason else []), *evidence]
     if commits := _commits(facts):
@@ -224,6 +230,8 @@ def _cause(facts: GroupFacts) -> str:
         return "offset_out_of_range"
     if any(each.holder is not None for each in facts.awaited):
         return "unrevoked_partitions"
+    if cause := streams_cause(facts):
+        return cause
     if _loop(facts):
         return "rebalances"
     if any(each.undecided for each in facts.partitions):
@@ -243,7 +251,7 @@ def _next(facts: GroupFacts) -> Next | None:
             "A reader that begins there is told OFFSET_OUT_OF_RANGE and goes where its auto.offset.reset says;"
             f" `eosin groups reset-offsets` puts the group elsewhere{' while nobody reads' if facts.members else ''}."
         )
-    if expulsion := _expulsion(facts):
+    if expulsion := streams_next(facts) or _expulsion(facts):
         return expulsion
     if loop := _loop(facts):
         return Next(_advice(loop[-1].what))

@@ -6,15 +6,16 @@ most `MOST_BYTES` are read, and it is said where that was not all. What is from 
 know who asked.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from eosin.coordinator.groups.consumer.log.records import KIND_KEYS
-from eosin.coordinator.groups.consumer.log.replay import replayed
-from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup
+from eosin.coordinator.groups.consumer.rules.group import ConsumerMember
 from eosin.coordinator.groups.log.loader import Loader
-from eosin.coordinator.groups.rules.group import Group
+from eosin.coordinator.groups.rules.group import Member
 from eosin.coordinator.groups.rules.offset_store import OffsetStore
+from eosin.coordinator.groups.share.rules.group import ShareGroup, ShareMember
+from eosin.coordinator.groups.streams.rules.group import StreamsMember
+from eosin.coordinator.share_state.log.loader import StateLoader
 from eosin.coordinator.transactions.log.records import Change, CorruptTransactionLog, changes
 from eosin.coordinator.transactions.rules.state import NO_TIMESTAMP, STATE_NAMES, TransactionState, Txn
 from eosin.observe.explain.facts import (
@@ -25,11 +26,25 @@ from eosin.observe.explain.facts import (
     PartitionFacts,
     ProducerFacts,
     ProducerPlace,
+    SharedPartition,
     TransactionFacts,
+)
+from eosin.observe.explain.stored_groups import (
+    KIND_KEYS,
+    StoredGroup,
+    epochs_of,
+    groups_in,
+    shared_partitions,
+    streams_facts_of,
 )
 from eosin.observe.recorder.events import ClientIdentity, HistoryEvent, TransactionHistory
 from eosin.observe.recorder.notable_file import NotableFile
-from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
+from eosin.protocol.names import (
+    CONSUMER_OFFSETS_TOPIC,
+    SHARE_GROUP_STATE_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+    TopicPartition,
+)
 from eosin.protocol.records.batch import BatchHeader, CorruptRecords, batches, read_control_record
 from eosin.protocol.records.scan import sound_batches
 from eosin.protocol.wire.codec import DecodeError
@@ -63,7 +78,7 @@ class StoredFacts:
         self._directory: Directory = read_directory(disk, path)
         self._clock = SystemClock()
         self._changes: list[Change] | None = None
-        self._groups: tuple[Mapping[str, Group | ConsumerGroup], OffsetStore] | None = None
+        self._groups: tuple[Mapping[str, StoredGroup], OffsetStore] | None = None
         self.unread: list[str] = []
         """Partitions of which more than `MOST_BYTES` would have to be read."""
 
@@ -271,7 +286,7 @@ class StoredFacts:
         group = groups.get(group_id)
         if group is None:
             return GroupFacts(group_id, self.now_ms(), "", sources=(self.source,))
-        committed = offsets.committed(group_id)
+        committed, (epoch, assignment_epoch) = offsets.committed(group_id), epochs_of(group)
         partitions: list[GroupPartition] = []
         holders: dict[str, None] = {}
         for each in sorted(offsets.partitions(group_id))[:MOST_PARTITIONS]:
@@ -294,22 +309,40 @@ class StoredFacts:
                     log_start=told.log_start,
                 )
             )
+        members: Iterable[Member | ConsumerMember | ShareMember | StreamsMember] = group.members.values()
         return GroupFacts(
             group_id,
             self.now_ms(),
             group.state.value,
-            tuple(
-                ClientIdentity(client_id=each.client_id, peer=each.client_host.lstrip("/"))
-                for each in group.members.values()
-            ),
+            tuple(ClientIdentity(client_id=each.client_id, peer=each.client_host.lstrip("/")) for each in members),
             tuple(partitions),
             tuple(holders),
             sources=(self.source,),
-            epoch=group.epoch if isinstance(group, ConsumerGroup) else -1,
-            assignment_epoch=group.assignment_epoch if isinstance(group, ConsumerGroup) else -1,
+            epoch=epoch,
+            assignment_epoch=assignment_epoch,
+            streams=streams_facts_of(group),
+            shared=await self._shared(group) if isinstance(group, ShareGroup) else None,
         )
 
-    def _offsets(self) -> tuple[Mapping[str, Group | ConsumerGroup], OffsetStore]:
+    async def _shared(self, group: ShareGroup) -> tuple[SharedPartition, ...]:
+        """The partitions of a share group, by the states in `__share_group_state`."""
+        states = StateLoader()
+        for data in self._internal(SHARE_GROUP_STATE_TOPIC):
+            run = memoryview(data)
+            try:
+                for head in sound_batches(run):
+                    states.apply(run, head)
+            except CorruptRecords:
+                continue  # the torn end of a crash
+        ends: dict[TopicPartition, int] = {}
+        for topic in group.states.initialized.values():
+            for each in sorted(TopicPartition(topic.name, number) for number in topic.partitions)[:MOST_PARTITIONS]:
+                told = await self.partition(each)
+                if told.is_known:
+                    ends[each] = told.high_watermark
+        return tuple(shared_partitions(group, states.states, ends.get)[:MOST_PARTITIONS])
+
+    def _offsets(self) -> tuple[Mapping[str, StoredGroup], OffsetStore]:
         """The groups and offsets in `__consumer_offsets`."""
         if self._groups is None:
             offsets = OffsetStore()
@@ -322,14 +355,7 @@ class StoredFacts:
                 except (CorruptRecords, DecodeError):
                     continue  # the torn end of a crash
             loader.finish()
-            found = replayed(loader.of_other_kinds.values())
-            # Of two groups of one name the one whose record is later is there (consumer-groups.md 12.3).
-            later = {
-                name: group
-                for name, group in found.groups.items()
-                if found.offsets[name] > loader.group_offsets.get(name, -1)
-            }
-            self._groups = {**loader.groups, **later}, offsets
+            self._groups = groups_in(loader), offsets
         return self._groups
 
 

@@ -78,6 +78,7 @@ def application(
             Route("/api/v1/transactions/{name:path}", by_name(knowledge.transaction)),
             Route("/api/v1/partitions/{name:path}", by_name(knowledge.partition)),
             Route("/api/v1/groups/{name:path}", by_name(knowledge.group)),
+            Route("/api/v1/share-groups/{name:path}", by_name(knowledge.share_group)),
             Route("/api/v1/producers/{name:path}", by_name(knowledge.producer)),
             Route("/api/v1/brokers/troubles", troubles),
             Route("/api/v1/brokers/{name:path}", by_name(knowledge.broker)),

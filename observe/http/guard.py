@@ -9,7 +9,7 @@ import ipaddress
 import json
 import logging
 import re
-from collections.abc import Awaitable, Callable, Collection, MutableMapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping
 from typing import Any, Final, NamedTuple
 
 from eosin.runtime.clock import Clock
@@ -24,6 +24,9 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 HEALTH: Final = frozenset({"/livez", "/readyz"})
 METRICS: Final = "/metrics"
 _READING: Final = frozenset({"GET", "HEAD"})
+_WITHOUT_JSON: Final = _READING | {"DELETE"}
+"""A page of another site can send no DELETE without asking first, which is refused; a POST needs a type for that."""
+_CODES: Final = {400: "bad_request", 401: "no_token", 403: "forbidden", 415: "no_json", 421: "wrong_host"}
 _HOST: Final = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<host>[A-Za-z0-9._-]+))(?::(?P<port>[0-9]{1,5}))?")
 PAGE: Final = "/"
 STATIC: Final = "/static/"
@@ -46,6 +49,8 @@ class Advice(NamedTuple):
     """The name of the token, with where it is found."""
     other_host: str
     """The way in where the listener is reached by a name that it does not know."""
+    coded_under: str | None = None
+    """The paths that begin so have errors with a code and a message; others have a text that the console shows."""
 
 
 OF_A_BROKER: Final = Advice("the token of eosin.http.token.file", "add the name to eosin.http.allowed.hosts")
@@ -105,9 +110,16 @@ class Guard:
             return
         status, why = self._verdict(scope)
         if status:
-            await _refuse(send, status, why, token=self._advice.token)
+            await _refuse(send, status, self._body(scope["path"], status, why))
             return
         await self._application(scope, receive, _with_headers(send))
+
+    def _body(self, path: str, status: int, why: str) -> Mapping[str, object]:
+        """The body of a refusal."""
+        under = self._advice.coded_under
+        if under is not None and path.startswith(under):
+            return {"error": {"code": _CODES.get(status, "refused"), "message": why}}
+        return {"error": why} | ({"token": self._advice.token} if status == 401 else {})  # the page has its own words
 
     def _verdict(self, scope: Scope) -> tuple[int, str]:
         """The status and the sentence to refuse the request with; status 0 lets it pass."""
@@ -127,7 +139,7 @@ class Guard:
             return 403, "requests of other sites are refused"
         if self._is_of_another_site(path, headers):
             return 403, "requests of other sites are refused"
-        if method not in _READING and not headers.get(b"content-type", b"").startswith(b"application/json"):
+        if method not in _WITHOUT_JSON and not headers.get(b"content-type", b"").startswith(b"application/json"):
             return 415, "a change needs Content-Type: application/json"
         # The console's files tell nothing; a browser must have them before its user can show a token.
         is_file = self._knows_session is not None and (path == PAGE or path.startswith(STATIC))
@@ -173,8 +185,7 @@ class Guard:
             _LOG.warning("an HTTP request from %s had no valid token", client[0])
 
 
-async def _refuse(send: Send, status: int, why: str, *, token: str) -> None:
-    told = {"error": why} | ({"token": token} if status == 401 else {})  # the page names it by its own words
+async def _refuse(send: Send, status: int, told: Mapping[str, object]) -> None:
     body = json.dumps(told).encode() + b"\n"
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), *SAFE_HEADERS]
     if status == 400:  # a proxy may have read another request than this

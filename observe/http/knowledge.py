@@ -21,6 +21,7 @@ from eosin.observe.explain.facts import (
     PartitionFacts,
     ProducerFacts,
     ProducerPlace,
+    ShareWindows,
     StallFacts,
     TransactionFacts,
 )
@@ -30,8 +31,10 @@ from eosin.observe.recorder.events import ClientIdentity, EventKind, Transaction
 from eosin.observe.recorder.group_events import GroupHistory
 from eosin.observe.recorder.group_recorder import GroupRecorder
 from eosin.observe.recorder.recorder import FlightRecorder
+from eosin.observe.survey.shared_partitions import SharedPartitions
 from eosin.observe.survey.slices import ROW, in_slices
 from eosin.observe.survey.survey import Survey
+from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.runtime.loop_watch import LoopWatch, Stall
 from eosin.storage.log.retention import oldest_segment
@@ -62,6 +65,7 @@ class Knowledge:
         self._recorder = recorder
         self._groups = groups
         self._connections = connections
+        self._shared = SharedPartitions(services)
 
     async def transaction(self, transactional_id: str) -> TransactionFacts | None:
         """One transactional id; None when it is not known here."""
@@ -138,6 +142,12 @@ class Knowledge:
             return None
         known = history or GroupHistory(self._groups.since_ms)
         return msgspec.structs.replace(known, last_commit_ms=last_commit_ms)
+
+    async def share_group(self, group_id: str) -> ShareWindows | None:
+        """The partitions of a share group that this broker coordinates, with what is under way; None if there is no
+        such group."""
+        group = self._services.groups.share.describe(group_id)
+        return None if isinstance(group, ErrorCode) else ShareWindows(tuple(await self._shared.of(group)))
 
     async def broker(self, _: str) -> BrokerFacts | None:
         """The stalls of this broker's event loop; None when nobody watches it."""

@@ -17,6 +17,8 @@ from eosin.coordinator.groups.rules.events import Event
 from eosin.coordinator.groups.rules.group import Group
 from eosin.coordinator.groups.share.rules.events import ShareEvent
 from eosin.coordinator.groups.share.rules.group import ShareGroup
+from eosin.coordinator.groups.streams.rules.events import StreamsEvent
+from eosin.coordinator.groups.streams.rules.group import StreamsGroup
 from eosin.coordinator.ports import Requester
 from eosin.observe.recorder.consumer_group_events import consumer_happened
 from eosin.observe.recorder.events import HistoryEvent
@@ -29,6 +31,7 @@ from eosin.observe.recorder.group_events import (
     unstable_event,
 )
 from eosin.observe.recorder.share_group_events import share_happened
+from eosin.observe.recorder.streams_group_events import streams_happened
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.runtime.clock import Clock
@@ -107,6 +110,12 @@ class GroupRecorder:
     def share_decided(self, before: ShareGroup, after: ShareGroup, event: ShareEvent | None, now_ms: int) -> None:
         """The same of a share group."""
         self._remember(after.group_id, share_happened(before, after, event, now_ms))
+
+    def streams_decided(
+        self, before: StreamsGroup, after: StreamsGroup, event: StreamsEvent | None, now_ms: int
+    ) -> None:
+        """The same of a streams group."""
+        self._remember(after.group_id, streams_happened(before, after, event, now_ms))
 
     def _remember(self, group_id: str, events: Iterable[HistoryEvent]) -> None:
         for each in events:

@@ -9,6 +9,7 @@ from typing import Final
 from eosin.coordinator.groups.consumer.assignors.assignment import TopicIdPartition
 from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup
 from eosin.coordinator.groups.rules.group import Group, Member
+from eosin.coordinator.groups.streams.rules.group import StreamsGroup, StreamsMember
 from eosin.model.cluster import Topic
 from eosin.protocol.names import TopicPartition, Uuid
 from eosin.protocol.records.internal import decode_value
@@ -45,6 +46,23 @@ def owned(
     """The partitions that the members of a group of KIP-848 have, so many at most."""
     every = (partition for member in group.members.values() for partition in member.owned())
     return tuple(named_partitions(islice(every, most), topic_by_id))
+
+
+def read_by_tasks(
+    group: StreamsGroup, *members: StreamsMember, most: int = MOST_ASSIGNED
+) -> tuple[TopicPartition, ...]:
+    """The partitions that the tasks of members of a group of KIP-1071 read, so many at most, in order. A topic with
+    fewer partitions than there are tasks has none for the last ones."""
+    subtopologies = {} if group.configured is None else group.configured.subtopologies
+    every = (
+        TopicPartition(topic, number)
+        for member in members
+        for subtopology_id, number in member.active()
+        if (subtopology := subtopologies.get(subtopology_id)) is not None
+        for topic, count in subtopology.inputs.items()
+        if number < count
+    )
+    return tuple(sorted(islice(every, most)))
 
 
 class AssignedPartitions:

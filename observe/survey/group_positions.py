@@ -7,9 +7,13 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from eosin.broker.services import Services
+from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup
 from eosin.coordinator.groups.rules.group import Group
+from eosin.coordinator.groups.share.rules.group import ShareGroup
+from eosin.coordinator.groups.streams.rules.group import StreamsGroup
 from eosin.observe.explain.facts import GroupPartition
-from eosin.observe.survey.assigned_partitions import AssignedPartitions, owned
+from eosin.observe.survey.any_group import AnyGroup, described
+from eosin.observe.survey.assigned_partitions import AssignedPartitions, owned, read_by_tasks
 from eosin.observe.survey.slices import ROW, Slices
 from eosin.observe.survey.unread_records import UnreadRecords
 from eosin.protocol.errors import ErrorCode
@@ -86,12 +90,22 @@ class GroupPositions:
                     log_start=log.log_start_offset,
                 )
             )
-        group = self._services.groups.describe_any(group_id)
+        group = described(self._services.groups, group_id)
         if isinstance(group, ErrorCode):
             return found
-        topic_by_id = self._services.cluster.topic_by_id
-        has = self.assigned.of(group) if isinstance(group, Group) else owned(group, topic_by_id)
-        return [*found, *await self._uncommitted(has, {each.partition for each in committed})]
+        return [*found, *await self._uncommitted(self.had_by(group), {each.partition for each in committed})]
+
+    def had_by(self, group: AnyGroup) -> tuple[TopicPartition, ...]:
+        """The partitions that the members of a group have, of whose offsets it is to commit; none of a share group."""
+        match group:
+            case Group():
+                return self.assigned.of(group)
+            case ConsumerGroup():
+                return owned(group, self._services.cluster.topic_by_id)
+            case StreamsGroup():
+                return read_by_tasks(group, *group.members.values())
+            case ShareGroup():
+                return ()
 
     async def _uncommitted(
         self, assigned: Iterable[TopicPartition], known: set[TopicPartition]

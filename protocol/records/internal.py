@@ -20,6 +20,7 @@ from eosin.protocol.schemas.records import (
     streams_groups,
     transaction_state,
 )
+from eosin.protocol.schemas.streams_group_topology_description_update import TOPOLOGY_DESCRIPTION
 from eosin.protocol.types import DecodeError, EncodeError, Message, RecordKind, RecordSchema
 
 _VERSION: Final = struct.Struct(">h")
@@ -33,7 +34,7 @@ _KINDS: Final = (
     *streams_groups.KINDS,
     *cluster_metadata.KINDS,
 )
-_EMBEDDED: Final = (consumer_protocol.SUBSCRIPTION, consumer_protocol.ASSIGNMENT)
+_EMBEDDED: Final = (consumer_protocol.SUBSCRIPTION, consumer_protocol.ASSIGNMENT, TOPOLOGY_DESCRIPTION)
 _SCHEMAS: Final[dict[type[Message], RecordSchema]] = {
     schema.struct: schema for schema in (*(part for kind in _KINDS for part in (kind.key, kind.value)), *_EMBEDDED)
 }

@@ -5,9 +5,11 @@ Flexible from the start.
 
 from __future__ import annotations
 
+from typing import Final
+
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.streams_group_describe import TopologyDescription
-from eosin.protocol.types import ApiSchema, Int16, Int32, Message
+from eosin.protocol.types import ApiSchema, Int16, Int32, Message, RecordSchema
 
 
 class StreamsGroupTopologyDescriptionUpdateRequest(Message):
@@ -30,3 +32,6 @@ SCHEMA = ApiSchema(
     request=StreamsGroupTopologyDescriptionUpdateRequest,
     response=StreamsGroupTopologyDescriptionUpdateResponse,
 )
+
+TOPOLOGY_DESCRIPTION: Final = RecordSchema(TopologyDescription, versions=range(0, 1), flexible_from=0)
+"""A description by itself, as it is kept."""

@@ -14,7 +14,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
-from eosin.client.security.stores import UNREADABLE, OpenedStore, open_pkcs12, pem_of
+from eosin.client.security.stores import UNREADABLE, OpenedStore, open_pkcs12, pem_of, serial_numbers_of_any_sign
 from eosin.runtime.key_files import JKS, StoreError, read_store
 from eosin.security.tls.settings import PEM, PKCS12, KeyStoreSettings, TrustStoreSettings, convert_jks
 from eosin.settings.settings import Secret
@@ -159,7 +159,8 @@ def _pem_certificates(text: bytes, name: str) -> tuple[x509.Certificate, ...]:
         if label not in (b"CERTIFICATE", b"X509 CERTIFICATE", b"TRUSTED CERTIFICATE"):
             continue
         try:
-            found.append(x509.load_pem_x509_certificate(_block(b"CERTIFICATE", body)))
+            with serial_numbers_of_any_sign():
+                found.append(x509.load_pem_x509_certificate(_block(b"CERTIFICATE", body)))
         except UNREADABLE:
             raise StoreError(f"{name} has a certificate that cannot be read, the {len(found) + 1}. of it") from None
     if not found:

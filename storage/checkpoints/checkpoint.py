@@ -1,9 +1,10 @@
 """Checkpoints save the state that a log keeps in memory, so that recovery has little to do.
 
 A checkpoint is decided in the event loop, carried out in a thread and concluded in the loop again. It makes the
-records, the indexes and a producer snapshot at the log end durable, in this order, the first one also the directory's
-name; only then does the recovery point move. Always true: of one log at most one checkpoint runs at a time; a log that
-is deleted meanwhile has its files left alone.
+records, the indexes and a producer snapshot at the log end durable, in this order, and then all names in the log's
+directory by one sync; only then does the recovery point move. The directory's own name is durable before: whoever saves
+many logs syncs the folder that all of them are in once (`unsynced_folder`). Always true: of one log at most one
+checkpoint runs at a time; a log that is deleted meanwhile has its files left alone.
 """
 
 import logging
@@ -41,12 +42,12 @@ class Checkpoint:
         "_disk",
         "_flush",
         "_indexes",
-        "_is_first",
         "_is_flushed",
         "_keep",
         "_lock",
         "_log",
         "_purpose",
+        "_saved_batches",
         "_saved_bytes",
         "_small_files",
         "_snapshots",
@@ -72,8 +73,7 @@ class Checkpoint:
         self._lock = threading.Lock()
         self._cancelled = False
         self.end_offset = log.log_end_offset
-        self._is_first = not state.saved_recovery_point
-        self._saved_bytes = state.unsaved_bytes
+        self._saved_bytes, self._saved_batches = state.unsaved_bytes, state.unsaved_batches
         self._syncs_epochs = not log.epochs.is_saved
         if self._syncs_epochs:
             self._attempt(log.write_epochs)
@@ -94,7 +94,9 @@ class Checkpoint:
     def run(self) -> None:
         """Save it all, durably. Raises OSError."""
         assert self._flush is not None
-        self._flush.run()
+        for path in self._flush.paths:
+            self._disk.sync_file(path)
+        self._flush.run_records()
         self._is_flushed = True
         for _, write in self._indexes:
             with self._lock:
@@ -105,11 +107,12 @@ class Checkpoint:
             if self._cancelled:
                 return
             for offset, data in self._snapshots:
-                self._attempt(partial(self._disk.write_atomic, snapshot_path(self._log, offset), data))
-            self._drop_obsolete_snapshots()
+                path = snapshot_path(self._log, offset) + DRAFT_SUFFIX
+                self._attempt(partial(self._write_draft, path, data, durable=True))
+            self.name_snapshots()
+            self._is_flushed = not self._flush.directories  # names of records are among those that are synced now
             self._disk.sync_directory(self._directory)
-            if self._is_first:
-                self._disk.sync_directory(self._directory.rpartition("/")[0])
+            self._is_flushed = True
 
     def write(self) -> None:
         """Write the same as `run`, but sync nothing, and give the snapshots no names yet. Raises OSError."""
@@ -118,11 +121,18 @@ class Checkpoint:
         for offset, data in self._snapshots:
             self._attempt(partial(self._write_draft, snapshot_path(self._log, offset) + DRAFT_SUFFIX, data))
 
-    def _write_draft(self, path: str, data: bytes) -> None:
+    def _write_draft(self, path: str, data: bytes, *, durable: bool = False) -> None:
         file = self._disk.open(path, create=True)
         try:
-            file.truncate(0)
+            if file.size:
+                file.truncate(0)
             file.append([data])
+            if durable:
+                file.sync()
+        except OSError:
+            with suppress(OSError):
+                self._disk.unlink(path)  # on a full disk others need what it has taken
+            raise
         finally:
             file.close()
 
@@ -182,8 +192,17 @@ class Checkpoint:
         for index, write in self._indexes:
             index.mark_stored(write.rows)
         snapshots = {offset for offset, _ in self._snapshots}
-        log.checkpoint_state.saved(self.end_offset, size=self._saved_bytes, snapshots=snapshots)
+        log.checkpoint_state.saved(
+            self.end_offset, size=self._saved_bytes, batches=self._saved_batches, snapshots=snapshots
+        )
         log.context.flusher.synced(log, self.end_offset)
+
+
+def unsynced_folder(log: "PartitionLog") -> str | None:
+    """The folder that the log's directory is in, if a power loss may take the directory's name in it."""
+    folder = log.directory.rpartition("/")[0]
+    is_known = log.checkpoint_state.saved_recovery_point and not log.has_unsynced_name_in(folder)
+    return None if is_known else folder
 
 
 def is_read_again(log: "PartitionLog") -> bool:

@@ -10,7 +10,7 @@ damaged, is left alone until the next start.
 import asyncio
 import logging
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -31,6 +31,7 @@ from eosin.storage.compaction.pace import Abandoned, Pace
 from eosin.storage.log.config import LONG_MAX
 
 if TYPE_CHECKING:
+    from eosin.storage.log.log_table import LogTable
     from eosin.storage.log.partition_log import PartitionLog
 
 _LOG: Final = logging.getLogger("eosin.storage")
@@ -71,18 +72,16 @@ class Cleaner:
         self,
         config: CleanerConfig,
         *,
-        logs: "Mapping[TopicPartition, PartitionLog]",
-        logs_of: "Callable[[str], list[PartitionLog]]",
+        logs: "LogTable",
         clock: Clock,
         save: Callable[[], Awaitable[None]],
         quiet: "Callable[[PartitionLog], Awaitable[None]]",
         pace_clock: Clock | None = None,
     ) -> None:
-        """`logs_of` are those of one topic. `save` remembers how far each log is compacted. `quiet` waits until no
-        checkpoint works on a log. The pace is kept on `pace_clock`, by default `clock`."""
+        """`save` remembers how far each log is compacted. `quiet` waits until no checkpoint works on a log. The pace is
+        kept on `pace_clock`, by default `clock`."""
         self._config = config
         self._logs = logs
-        self._logs_of = logs_of
         self._clock = clock
         self._save_offsets = save
         self._quiet = quiet
@@ -144,15 +143,18 @@ class Cleaner:
     async def _compacted_logs(self) -> "list[PartitionLog]":
         found: list[PartitionLog] = []
 
-        def add(log: "PartitionLog") -> None:
+        def add_topic_of(log: "PartitionLog") -> None:
             if log.config.is_compacted:
-                found.append(log)
+                found.extend(self._compacted_of(log.topic))
 
-        await in_turns(list(self._logs.values()), add, self._clock)
+        await in_turns(self._logs.one_of_each_topic(), add_topic_of, self._clock)
         return found
 
     def _internal_logs(self) -> "list[PartitionLog]":
-        return [log for topic in _OWN_TOPICS for log in self._logs_of(topic) if log.config.is_compacted]
+        return [log for topic in _OWN_TOPICS for log in self._compacted_of(topic)]
+
+    def _compacted_of(self, topic: str) -> "list[PartitionLog]":
+        return [log for log in self._logs.of_topic(topic) if log.config.is_compacted]
 
     def _end_segment(self, log: "PartitionLog", now_ms: int) -> None:
         if log.is_truncating:

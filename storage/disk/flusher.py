@@ -67,6 +67,10 @@ class Flush:
             self._disk.sync_file(path)
         for path in self.directories:
             self._disk.sync_directory(path)
+        self.run_records()
+
+    def run_records(self) -> None:
+        """Wait until the log's own files are durable, whatever their names are. Raises OSError."""
         for file in self._files:
             file.sync()
         for path in self._closed:

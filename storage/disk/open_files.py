@@ -23,6 +23,9 @@ class Holder(Protocol):
     def close_file(self) -> None:
         """Give the descriptor back."""
 
+    def release_if_idle(self) -> None:
+        """Give back the descriptor, and memory that can be read again, if the file was not used since the last call."""
+
 
 class OpenFiles:
     """The holders of descriptors, roughly by when they were last used."""
@@ -35,6 +38,10 @@ class OpenFiles:
 
     def __len__(self) -> int:
         return len(self._holders)
+
+    def holders(self) -> list[Holder]:
+        """All that hold one now."""
+        return list(self._holders)
 
     @property
     def is_full(self) -> bool:

@@ -37,11 +37,12 @@ class IndexWrite:
             return
         file = self._disk.open(self._path, create=True)
         try:
-            if file.size != self._position:
+            is_longer = file.size != self._position
+            if is_longer:
                 file.truncate(self._position)
             if self._data:
                 file.append([self._data])
-            if durable:
+            if durable and (self._data or is_longer):  # of an empty file its name is all there is
                 file.sync()
         finally:
             file.close()

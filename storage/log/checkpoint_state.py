@@ -15,6 +15,7 @@ class CheckpointState:
         "_is_unsaved",
         "_recovery_point",
         "_saved_recovery_point",
+        "_unsaved_batches",
         "_unsaved_bytes",
         "_unsaved_snapshots",
         "_waiting_since_ms",
@@ -25,6 +26,7 @@ class CheckpointState:
         self._recovery_point = recovery_point
         self._saved_recovery_point = recovery_point
         self._unsaved_bytes = 0
+        self._unsaved_batches = 0
         self._unsaved_snapshots: list[tuple[int, bytes]] = []
         self._waiting_since_ms = 0
         self._is_unsaved = False
@@ -46,6 +48,11 @@ class CheckpointState:
     def unsaved_bytes(self) -> int:
         """Appended since the last checkpoint."""
         return self._unsaved_bytes
+
+    @property
+    def unsaved_batches(self) -> int:
+        """Number of batches that were."""
+        return self._unsaved_batches
 
     @property
     def unsaved_snapshots(self) -> list[tuple[int, bytes]]:
@@ -70,8 +77,9 @@ class CheckpointState:
     # Changes of the log ---------------------------------------------------------------------------------------------
 
     def appended(self, size: int) -> bool:
-        """The log has grown by `size` bytes. True when nothing was unsaved before."""
+        """The log has grown by a batch of `size` bytes. True when nothing was unsaved before."""
         self._unsaved_bytes += size
+        self._unsaved_batches += 1
         if self._is_unsaved:
             return False
         self._is_unsaved = True
@@ -127,10 +135,12 @@ class CheckpointState:
         """The checkpoint has ended, whether it saved anything or not."""
         self._is_running = False
 
-    def saved(self, end_offset: int, *, size: int, snapshots: Collection[int]) -> None:
-        """Everything below `end_offset`, `size` bytes of it new, and the snapshots at these offsets are on disk."""
+    def saved(self, end_offset: int, *, size: int, batches: int, snapshots: Collection[int]) -> None:
+        """Everything below `end_offset`, `size` bytes in so many batches of it new, and the snapshots at these offsets
+        are on disk."""
         self.drop_snapshots(snapshots)
         self._unsaved_bytes -= size
+        self._unsaved_batches -= batches
         self._recovery_point = max(self._recovery_point, end_offset)
 
     def recovery_point_saved(self, recovery_point: int) -> None:

@@ -55,6 +55,8 @@ class LogConfig:
 
     min_insync_replicas: int = 1
     unclean_leader_election_enable: bool = False
+    errors_deadletterqueue_group_enable: bool = False
+    """Share groups may write their dead letters here (KIP-1191)."""
     remote_storage_enable: bool = False
     remote_log_copy_disable: bool = False
     remote_log_delete_on_disable: bool = False

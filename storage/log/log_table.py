@@ -21,6 +21,10 @@ class LogTable:
         """The logs of a topic."""
         return list(self._by_topic.get(topic, {}).values())
 
+    def one_of_each_topic(self) -> list[PartitionLog]:
+        """A log of each topic: what its configuration says is said of all of them."""
+        return [next(iter(partitions.values())) for partitions in self._by_topic.values()]
+
     def add(self, log: PartitionLog) -> PartitionLog:
         """Serve `log`, and return it."""
         self.by_partition[log.topic_partition] = log

@@ -297,6 +297,10 @@ class SegmentedLog:
         """True if directories or small files are to be synced with the records (`Flushable`)."""
         return bool(self._unsynced_directories or self._unsynced_paths)
 
+    def has_unsynced_name_in(self, directory: str) -> bool:
+        """True if the next flush must sync the names in `directory`."""
+        return directory in self._unsynced_directories
+
     def mark_unsaved(self) -> None:
         """The next checkpoint has something to save."""
         if self.checkpoint_state.changed():
@@ -317,11 +321,6 @@ class SegmentedLog:
         """Give back descriptors, and memory that can be read again."""
         for segment in self.segments:
             segment.release()
-
-    def release_idle_files(self) -> None:
-        """The same, for segments that were not used since the last call."""
-        for segment in self.segments:
-            segment.release_if_idle()
 
     def forget_unsynced(self) -> None:
         """Nothing is left to sync: a flush has taken it over, or the files are gone."""

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from real_clients.tools import KafkaScripts
 from scenario import Scenario
-from wire import better_than_kafka
 
 QUIET_MS = "4000"
 """How long the console consumer waits for one more record before it ends."""
@@ -149,12 +148,11 @@ def test_the_versions_that_the_broker_speaks_are_shown(tools: KafkaScripts) -> N
         assert f"Feature: {feature}" in features
 
 
-@better_than_kafka("Apache Kafka serves share groups")
-def test_a_share_group_is_refused_with_a_sentence_and_classic_groups_stay_listed(
+def test_a_group_of_another_kind_is_no_share_group_and_classic_groups_stay_listed(
     tools: KafkaScripts, scenario: Scenario
 ) -> None:
     topic, group = scenario.topic(), scenario.name("group")
     scenario.consumer(group=group).commit({(topic, 0): 0})
     assert [group, "Classic"] in [line.split()[:2] for line in tools.run("kafka-groups", "--list").lines]
     told = tools.run("kafka-share-groups", "--describe", "--group", group)
-    assert "use a consumer with group.protocol=classic" in told.out
+    assert f"Group {group} is not a share group" in told.out

@@ -9,7 +9,7 @@ from asked_broker import KILLED, STOPPED
 from virtual_broker import POWER_LOST, VirtualBroker
 from waiting import until
 from wire import Wire, records
-from wire_share_states import PASSING, SharePartitionOnWire, serve_share_groups
+from wire_share_states import PASSING, SharePartitionOnWire
 
 from eosin.coordinator.share_states import DeliveryState, SharePartition, ShareState, ShareStateSummary, StateBatch
 from eosin.observe.metrics.share_state_metrics import ShareStateMetrics
@@ -57,7 +57,6 @@ class ShareBroker:
     async def begin(self, partitions: int = 4) -> None:
         self.wire = await Wire.open(self.broker.address)
         await self.wire.create_topic(self.topic, partitions=partitions)
-        serve_share_groups(self.broker)
         await self.open(partitions)
 
     async def open(self, partitions: int = 4) -> None:
@@ -68,7 +67,6 @@ class ShareBroker:
     async def restart(self, how: str) -> None:
         await self.wire.close()
         await self.broker.restart(how)
-        serve_share_groups(self.broker)
         self.wire = await Wire.open(self.broker.address)
         await self.open(len(self.states))
 

@@ -2,6 +2,7 @@
 (streams-groups.md 3)."""
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any, cast
 
 from manual_clock import ManualClock
@@ -12,6 +13,7 @@ from eosin.model.cluster import Cluster, Outcome
 from eosin.protocol.errors import ErrorCode
 
 INTERVAL_MS = 5000
+CONTEXT: Any = SimpleNamespace(client_host="/127.0.0.1", session=SimpleNamespace(principal="User:app"))
 
 
 class Controller:
@@ -23,8 +25,9 @@ class Controller:
         self.is_free = asyncio.Event()
         self.is_free.set()
 
-    async def create_topic(self, name: str, **how: Any) -> Outcome:
+    async def create_for_client(self, name: str, **how: Any) -> Outcome:
         self.asked.append(name)
+        assert (how["client_host"], how["principal"]) == (CONTEXT.client_host, CONTEXT.session.principal)
         await self.is_free.wait()
         return self.outcome
 
@@ -42,8 +45,8 @@ async def test_two_members_that_ask_at_once_create_a_topic_once() -> None:
     creates = made(controller, ManualClock())
     controller.is_free.clear()
     asking = [
-        asyncio.ensure_future(creates.create(topics("a"), heartbeat_interval_ms=INTERVAL_MS)),
-        asyncio.ensure_future(creates.create(topics("a", "b"), heartbeat_interval_ms=INTERVAL_MS)),
+        asyncio.ensure_future(creates.create(topics("a"), CONTEXT, heartbeat_interval_ms=INTERVAL_MS)),
+        asyncio.ensure_future(creates.create(topics("a", "b"), CONTEXT, heartbeat_interval_ms=INTERVAL_MS)),
     ]
     await asyncio.sleep(0)
     await asyncio.sleep(0)
@@ -55,7 +58,7 @@ async def test_two_members_that_ask_at_once_create_a_topic_once() -> None:
 async def test_a_topic_that_is_there_meanwhile_is_no_failure() -> None:
     controller = Controller()
     controller.outcome = Outcome(ErrorCode.TOPIC_ALREADY_EXISTS)
-    assert await made(controller, ManualClock()).create(topics("a"), heartbeat_interval_ms=INTERVAL_MS) == ""
+    assert await made(controller, ManualClock()).create(topics("a"), CONTEXT, heartbeat_interval_ms=INTERVAL_MS) == ""
 
 
 async def test_a_failure_is_told_and_tried_again_after_two_intervals() -> None:
@@ -63,12 +66,12 @@ async def test_a_failure_is_told_and_tried_again_after_two_intervals() -> None:
     creates = made(controller, clock)
     controller.outcome = Outcome(ErrorCode.POLICY_VIOLATION, "the disk is full")
     names = ("a", "b", "c", "d")
-    told = await creates.create(topics(*names), heartbeat_interval_ms=INTERVAL_MS)
+    told = await creates.create(topics(*names), CONTEXT, heartbeat_interval_ms=INTERVAL_MS)
     assert told.startswith("a could not be created: the disk is full.")
     assert told.endswith("1 more have failed.")
     controller.outcome = Outcome(ErrorCode.NONE)
-    assert await creates.create(topics(*names), heartbeat_interval_ms=INTERVAL_MS) == told
+    assert await creates.create(topics(*names), CONTEXT, heartbeat_interval_ms=INTERVAL_MS) == told
     assert len(controller.asked) == len(names)
     clock.advance(2 * INTERVAL_MS)
-    assert await creates.create(topics(*names), heartbeat_interval_ms=INTERVAL_MS) == ""
+    assert await creates.create(topics(*names), CONTEXT, heartbeat_interval_ms=INTERVAL_MS) == ""
     assert len(controller.asked) == 2 * len(names)

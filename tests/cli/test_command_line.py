@@ -1,7 +1,9 @@
 """The command line: what cannot be started is one sentence and exit code 2, without a traceback."""
 
 import asyncio
+import gc
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -10,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from eosin.cli import __main__ as program
 from eosin.cli import serve
 from eosin.cli.__main__ import COMMANDS, main
 from eosin.cli.serve import configured, ready_line
@@ -174,3 +177,24 @@ def test_a_broker_keeps_one_heap_before_its_first_thread(monkeypatch: pytest.Mon
     monkeypatch.setattr(threading.Thread, "start", noted)
     assert main(["serve", "--durability", "memory"]) == 0
     assert done[:3] == ["one heap", "thread", "served"]  # another thread ends these
+
+
+@pytest.mark.parametrize("command", ["serve", "topics"])
+def test_the_garbage_collector_rests_while_a_broker_is_imported_and_in_no_other_command(
+    command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collects: list[bool] = []
+
+    def runs(given: list[str]) -> int:
+        collects.append(gc.isenabled())
+        serve._collect_again()
+        return 0
+
+    monkeypatch.setattr(program, "_run", runs)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setattr(sys, "argv", ["eosin", command])
+    try:
+        assert main() == 0
+        assert [*collects, gc.isenabled()] == [command != "serve", True]
+    finally:
+        gc.enable()

@@ -15,7 +15,7 @@ from eosin.lab.disk.lying_disk import LyingDisk
 from eosin.protocol.names import METADATA_TOPIC, TopicPartition
 from eosin.protocol.records.batch import NewRecord, build_batch, build_control_batch
 from eosin.protocol.schemas.records.consumer_offsets import OffsetCommitKey, OffsetCommitValue
-from eosin.protocol.schemas.records.share_group_state import ShareUpdateKey, ShareUpdateValue, StoredStateBatch
+from eosin.protocol.schemas.records.share_group_state import ShareSnapshotKey, ShareSnapshotValue, StoredStateBatch
 from eosin.protocol.schemas.records.transaction_state import TransactionLogKey, TransactionLogValue
 from eosin.storage.checkpoints import checkpoint_saver
 from eosin.storage.disk.data_directory import BOOT_ID, SYSTEM_BOOT_ID
@@ -610,7 +610,7 @@ async def test_a_state_of_a_share_partition_in_the_wrong_partition_is_an_error()
     made = await Stopped().begin()
     made.topic("__share_group_state", partitions=5)
     for partition in range(5):
-        key, value = ShareUpdateKey("g", b"x" * 16, 0), ShareUpdateValue()
+        key, value = ShareSnapshotKey("g", b"x" * 16, 0), ShareSnapshotValue()
         made.record(TopicPartition("__share_group_state", partition), key, value, version=0)
     sentences = found(await made.stop(), ERROR)
     assert len(sentences) == 4
@@ -621,7 +621,7 @@ async def test_a_state_of_a_share_partition_in_the_wrong_partition_is_an_error()
 async def test_a_state_that_cannot_be_served_is_an_error(batch: StoredStateBatch) -> None:
     made = await Stopped().begin()
     made.topic("__share_group_state")
-    key, value = ShareUpdateKey("g", b"x" * 16, 0), ShareUpdateValue(state_batches=(batch,))
+    key, value = ShareSnapshotKey("g", b"x" * 16, 0), ShareSnapshotValue(state_batches=(batch,))
     made.record(TopicPartition("__share_group_state", 0), key, value, version=0)
     assert "has a batch that makes no sense" in only(await made.stop())
 

@@ -233,7 +233,6 @@ def test_a_regular_expression_is_shown_beside_the_names_of_a_subscription() -> N
 def test_members_of_a_consumer_group_show_their_epochs_subscriptions_and_moves(tmp_path: Path) -> None:
     settings = {"group.consumer.assignment.interval.ms": "0"}
     with BrokerProcess(tmp_path / "data", settings=settings) as broker, Shell(broker.address) as shell:
-        shell.ok("features", "upgrade", "group.version")
         shell.ok("topics", "create", "orders", "--partitions", "2")
         a = {"member_id": "a", "instance_id": "i", "rack_id": "r", "subscribed_topic_names": ("orders",)}
         b = {"member_id": "b", "subscribed_topic_names": ("orders",)}
@@ -287,7 +286,6 @@ async def share_heartbeat(address: str, epoch: int) -> int:
 
 def test_a_share_group_is_shown_with_its_members_and_deleted_when_it_has_none(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path / "data") as broker, Shell(broker.address) as shell:
-        shell.ok("features", "upgrade", "share.version")
         shell.ok("topics", "create", "orders", "--partitions", "2")
         epoch = asyncio.run(share_heartbeat(broker.address, 0))
         listed = shell.ok("groups", "list", "--type", "share", "--json").rows
@@ -332,7 +330,6 @@ async def streams_heartbeat(address: str, epoch: int) -> int:
 def test_a_streams_group_is_shown_with_its_members_and_deleted_when_it_has_none(tmp_path: Path) -> None:
     settings = {"group.streams.initial.rebalance.delay.ms": "0"}
     with BrokerProcess(tmp_path / "data", settings=settings) as broker, Shell(broker.address) as shell:
-        shell.ok("features", "upgrade", "streams.version")
         shell.ok("topics", "create", "orders", "--partitions", "2")
         epoch = asyncio.run(streams_heartbeat(broker.address, 0))
         (listed,) = shell.ok("groups", "list", "--type", "streams", "--json").rows
@@ -347,6 +344,11 @@ def test_a_streams_group_is_shown_with_its_members_and_deleted_when_it_has_none(
         (member,) = found["members"]
         assert (member["member_id"], member["epoch"]) == ("a", epoch)
         assert member["partitions"] == ["orders-0", "orders-1"]
+        assert (member["active"], member["standby"], member["topology_epoch"]) == (["0_0", "0_1"], [], 0)
+        assert found["topology_epoch"] == 0
+        heading, titles, line = shell.ok("groups", "describe", "counters", "--members").lines
+        assert heading.endswith("assigned by sticky; topology 0")
+        assert ("ACTIVE" in titles, "0_0" in line) == (True, True)
         assert "group counters: Stable, 1 member" in shell.ok("explain", "counters").lines[0]
         code, said = shell.refused("groups", "delete", "counters")
         assert (code, "is Stable with 1 member: stop them first" in said) == (1, True), said

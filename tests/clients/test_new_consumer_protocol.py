@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from broker_process import BrokerProcess
-from client_features import raise_feature
 from real_clients import franz_go, java
 from real_clients.base import ClientRefused, Received
 from real_clients.remote import RemoteClient, RemoteConsumer
@@ -23,7 +22,6 @@ SETTINGS = {"group.consumer.heartbeat.interval.ms": "200", "group.consumer.assig
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     with BrokerProcess(tmp_path_factory.mktemp("broker"), settings=SETTINGS) as made:
-        raise_feature(made.address, "group.version", 1)
         yield made
 
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 from broker_process import BrokerProcess
-from client_features import raise_feature
 from confluent_kafka import AcknowledgeType, Producer, ShareConsumer
+from confluent_kafka.admin import AdminClient, NewTopic
 from real_clients import share
 from real_clients.share import Delivered, ShareMember
 from real_clients.tools import KafkaScripts
@@ -28,7 +28,6 @@ EXPLICIT = {"share_acknowledgement_mode": "explicit"}
 @pytest.fixture
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     with BrokerProcess(tmp_path_factory.mktemp("broker"), settings=SETTINGS) as made:
-        raise_feature(made.address, "share.version", 1)
         yield made
 
 
@@ -220,3 +219,54 @@ def test_librdkafkas_share_consumer_accepts_releases_and_rejects(group: Group) -
     consumer.close()
     assert sorted(accepted) == [number for number in range(30) if number % 3]
     assert all(seen[number] == (2 if number % 3 == 1 else 1) for number in range(30))
+
+
+def test_what_javas_and_librdkafkas_consumers_reject_is_in_the_dead_letter_topic(group: Group) -> None:
+    letters = f"dlq.{group.topic}"
+    made = NewTopic(letters, 1, config={"errors.deadletterqueue.group.enable": "true"})
+    admin = AdminClient({"bootstrap.servers": group.broker.address})
+    admin.create_topics([made])[letters].result()
+    group.configure(f"errors.deadletterqueue.topic.name={letters},errors.deadletterqueue.copy.record.enable=true")
+    whom = ("--describe", "--entity-type", "groups", "--entity-name", group.name)
+    assert letters in "".join(group.scripts.run("kafka-configs", *whom).lines)
+    group.write(range(20))
+    member = group.member(**EXPLICIT)
+    found: dict[int, Delivered] = {}
+
+    def has_all() -> bool:
+        got = member.poll()
+        found.update({int(each.value): each for each in got})
+        for each in got:
+            member.acknowledge(each, "REJECT" if int(each.value) % 5 == 0 else "ACCEPT")
+        if got:
+            assert set(member.commit().values()) == {None}
+        return len(found) == 20
+
+    wait_until(has_all)
+    member.close()
+    group.write(range(20, 22))
+    config = {"bootstrap.servers": group.broker.address, "group.id": group.name}
+    consumer = ShareConsumer({**config, "share.acknowledgement.mode": "explicit"})
+    consumer.subscribe([group.topic])
+    rejected: set[int] = set()
+
+    def is_done() -> bool:
+        got = list(consumer.poll(0.5))
+        for each in got:
+            consumer.acknowledge(each, AcknowledgeType.REJECT)
+            rejected.add(int(each.value()))
+        if got:
+            consumer.commit_sync()
+        return rejected == {20, 21}
+
+    wait_until(is_done)
+    consumer.close()
+    read = group.scripts.run(
+        *("kafka-console-consumer", "--topic", letters, "--from-beginning", "--max-messages", "6"),
+        *("--property", "print.headers=true", "--property", "headers.separator=;"),
+    )
+    told = {line.rpartition("\t")[2]: line for line in read.lines if line.startswith("__dlq.errors.topic")}
+    assert told.keys() == {"0", "5", "10", "15", "20", "21"}
+    assert f"__dlq.errors.group:{group.name};" in told["5"]
+    assert "__dlq.errors.partition:1;__dlq.errors.offset:2;" in told["5"]
+    assert "__dlq.errors.message:Offset rejected by client." in told["20"]

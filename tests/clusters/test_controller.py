@@ -4,6 +4,8 @@ import re
 
 from kraft_node import QuorumController
 
+from eosin.model.features import HIGHEST_SHARE_VERSION
+
 FORMATTED_BY_TOOL = True
 """The lines of the page run here each time. Other modules have copies of what they make."""
 
@@ -21,4 +23,5 @@ def test_the_features_of_the_page_are_those_that_eosin_can_join(controller: Quor
     assert levels["transaction.version"] == "2"
     assert levels["eligible.leader.replicas.version"] == "1"
     assert levels["group.version"] == "1"
-    assert levels["share.version"] == levels["streams.version"] == "0"
+    assert levels["share.version"] == str(HIGHEST_SHARE_VERSION)
+    assert levels["streams.version"] == "1"

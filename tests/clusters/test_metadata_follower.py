@@ -91,6 +91,8 @@ async def test_it_catches_up_with_a_controller_and_is_seen_as_an_observer(
             "eligible.leader.replicas.version": 1,
             "group.version": 1,
             "metadata.version": 33,
+            "share.version": 2,
+            "streams.version": 1,
             "transaction.version": 2,
         }
         assert image.controllers[controller.node_id].end_points[0].port == controller.port

@@ -1,13 +1,11 @@
 """One controller of Apache Kafka and one Eosin broker: real tools and clients, kills and restarts (cluster.md 11)."""
 
-import asyncio
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hand_made_broker import HandMadeBroker
 from joined_broker import JoinedBroker
 from kraft_node import SHORT_SESSIONS, QuorumController, command_of_the_page
 from real_clients import confluent
@@ -15,9 +13,7 @@ from waiting import HANG_S
 from wire import unique
 
 from eosin.cli.__main__ import main
-from eosin.protocol.errors import ErrorCode
-from eosin.protocol.keys import ApiKey
-from eosin.protocol.schemas.broker_registration import BrokerRegistrationResponse
+from eosin.model.features import HIGHEST_SHARE_VERSION
 from eosin.storage.disk.meta_properties import MetaProperties
 
 CONTROLLER = SHORT_SESSIONS
@@ -150,31 +146,14 @@ def test_the_page_s_line_starts_a_broker(controller: QuorumController, node_ids:
 
 
 @pytest.mark.full
-def test_an_ordinary_cluster_is_joined_when_the_command_was_given_that_the_refusal_names(tmp_path: Path) -> None:
-    """Apache Kafka itself formats with kinds of groups that Eosin does not coordinate."""
-    with QuorumController(tmp_path / "controller", features=dict.fromkeys(KINDS_OF_GROUPS)) as controller:
-        joining = JoinedBroker(tmp_path / "data", controller, node_id=1)
-        *_, sentence = joining.refusal().strip().splitlines()
-        assert sentence.startswith(
-            "eosin serve: the cluster has share.version at level 2 (Eosin supports 0) and streams"
-        )
-        assert asyncio.run(refusal_of_a_registration(controller)) == ErrorCode.UNSUPPORTED_VERSION
-        command = sentence.partition(" with ")[2].partition(", or format")[0].split()
-        assert command[:3] == ["kafka-features.sh", "--bootstrap-controller", controller.address]
-        controller.run(*command)
-        with joining:
-            told = controller.run("kafka-features.sh", "--bootstrap-server", joining.address, "describe")
-            levels = {
-                line.split()[1]: line.split("FinalizedVersionLevel: ")[1].split()[0] for line in told.splitlines()
-            }
-            assert [levels[name] for name in KINDS_OF_GROUPS] == ["1", "0", "0"]
-
-
-async def refusal_of_a_registration(controller: QuorumController) -> int:
-    """The controller's answer to a broker that registers nevertheless (membership/test_registration.py)."""
-    async with HandMadeBroker(controller.address, controller.cluster_id, 2) as broker:
-        answer: BrokerRegistrationResponse = await broker.ask(ApiKey.BROKER_REGISTRATION, broker.registration())
-        return answer.error_code
+def test_an_ordinary_cluster_is_joined_as_it_was_formatted(tmp_path: Path) -> None:
+    with (
+        QuorumController(tmp_path / "controller", features=dict.fromkeys(KINDS_OF_GROUPS)) as controller,
+        JoinedBroker(tmp_path / "data", controller, node_id=1) as joined,
+    ):
+        told = controller.run("kafka-features.sh", "--bootstrap-server", joined.address, "describe")
+        levels = {line.split()[1]: line.split("FinalizedVersionLevel: ")[1].split()[0] for line in told.splitlines()}
+        assert [levels[name] for name in KINDS_OF_GROUPS] == ["1", str(HIGHEST_SHARE_VERSION), "1"]
 
 
 def test_another_cluster_s_directory_is_refused_in_one_sentence(

@@ -5,10 +5,31 @@ import unittest
 
 import pytest
 
+from eosin.lab import async_api, broker_api
+from eosin.lab.clock_api import AsyncBrokerClock, BrokerClock
 from eosin.lab.common.errors import LabError
-from eosin.testing import AsyncBroker
+from eosin.lab.faults.faces import AsyncFaults, Faults
+from eosin.lab.history.faces import AsyncLabHistory, LabHistory
+from eosin.testing import AsyncBroker, Broker
 
 pytestmark = pytest.mark.process
+
+
+@pytest.mark.parametrize(
+    ("blocking", "awaited"),
+    [
+        (Broker, AsyncBroker),
+        (broker_api.LabTopic, async_api.AsyncLabTopic),
+        (broker_api.LabTransactions, async_api.AsyncLabTransactions),
+        (broker_api.LabGroup, async_api.AsyncLabGroup),
+        (Faults, AsyncFaults),
+        (BrokerClock, AsyncBrokerClock),
+        (LabHistory, AsyncLabHistory),
+    ],
+)
+def test_what_blocks_can_be_awaited_by_the_same_name(blocking: type, awaited: type) -> None:
+    blocked, waited = ({name for name in dir(each) if name[0] != "_"} for each in (blocking, awaited))
+    assert blocked == waited
 
 
 async def test_every_name_of_a_broker_is_awaited() -> None:

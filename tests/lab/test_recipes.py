@@ -14,7 +14,8 @@ from waiting import HANG_S
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
-    ROOT / "docs" / name for name in ("testing-applications.md", "faults.md", "crashes-and-snapshots.md", "verdicts.md")
+    ROOT / "docs" / name
+    for name in ("testing-applications.md", "faults.md", "crashes-and-snapshots.md", "nodes.md", "verdicts.md")
 ]
 LAB = ROOT / "docs/lab.md"
 JUNIT = ROOT / "tests" / "harnesses" / "junit"
@@ -50,7 +51,7 @@ def run(*command: object, cwd: Path) -> str:
 def test_the_recipes_for_python_pass(tmp_path: Path) -> None:
     for number, recipe in enumerate(recipes("python", LAB)):
         (tmp_path / f"test_recipe_{number}.py").write_text(recipe)
-    assert " 9 passed" in run(sys.executable, "-m", "pytest", "-p", "no:cacheprovider", tmp_path, cwd=tmp_path)
+    assert " 12 passed" in run(sys.executable, "-m", "pytest", "-p", "no:cacheprovider", tmp_path, cwd=tmp_path)
 
 
 @pytest.mark.full

@@ -70,10 +70,11 @@ async def test_without_controllers_an_empty_directory_is_not_formatted(controlle
     ("features", "told"),
     [
         (
-            {"group.version": 1, "share.version": 2, "streams.version": 1},  # those of Apache Kafka 4.4
-            "share.version at level 2 (Eosin supports 0) and streams.version at level 1 (Eosin supports 0): lower them"
-            " with kafka-features.sh --bootstrap-controller {controllers} downgrade --feature share.version=0 --feature"
-            " streams.version=0, or format the controllers of a new cluster with these options",
+            {"group.version": 2, "share.version": 1, "streams.version": 2},
+            "group.version at level 2 (Eosin supports 0 to 1) and streams.version at level 2 (Eosin supports 0 to 1):"
+            " lower them with kafka-features.sh --bootstrap-controller {controllers} downgrade --feature"
+            " group.version=1 --feature streams.version=1, or format the controllers of a new cluster with these"
+            " options",
         ),
         (
             {"metadata.version": 24},
@@ -81,7 +82,7 @@ async def test_without_controllers_an_empty_directory_is_not_formatted(controlle
             " --bootstrap-controller {controllers} upgrade --feature metadata.version=25",
         ),
     ],
-    ids=["defaults of 4.4", "too old"],
+    ids=["of a later release", "too old"],
 )
 async def test_a_cluster_with_features_beyond_this_broker_is_refused(features: dict[str, int], told: str) -> None:
     with pytest.raises(StartError) as refused:

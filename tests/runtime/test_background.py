@@ -21,6 +21,28 @@ async def test_work_repeats_at_its_interval_until_it_is_stopped() -> None:
     assert len(rounds) == 3
 
 
+async def test_ticks_come_at_their_interval_also_after_one_that_failed_until_they_are_stopped(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock, ticks = ManualClock(), []
+    background = Background(clock)
+
+    def call() -> None:
+        ticks.append(clock.now_ms())
+        if len(ticks) == 1:
+            raise ValueError("a defect")
+
+    began_ms = clock.now_ms()
+    background.tick(100, "the look", call)
+    clock.advance(350)
+    assert ticks == [began_ms + 100, began_ms + 200, began_ms + 300]
+    assert [record.getMessage() for record in caplog.records] == ["the look failed; the broker goes on"]
+    await background.stop()
+    clock.advance(1000)
+    assert len(ticks) == 3
+    assert clock.pending == 0
+
+
 async def test_a_round_that_fails_is_logged_and_the_next_one_comes(caplog: pytest.LogCaptureFixture) -> None:
     clock, rounds = ManualClock(), []
     background = Background(clock)

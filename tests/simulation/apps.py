@@ -13,6 +13,7 @@ from simulation.members import Membership
 from simulation.plan import PARTITIONS, AppPlan, InstancePlan
 from simulation.producers import IdempotentProducer, Output, Over, TransactionalProducer
 from simulation.readers import Consumer
+from simulation.streams_members import StreamsMembership
 from simulation.values import COMPACTED, DELETED, KEYS, in_batches, is_copied
 
 
@@ -29,6 +30,13 @@ class App:
         self._targets = targets
         self._is_over = is_over
         self._chance = random.Random(f"{world.seed}/{plan.name}")
+
+    @property
+    def _membership(self) -> type[Membership | ConsumerMembership | StreamsMembership]:
+        """The kind of members that its instances are."""
+        if self._plan.is_streams:
+            return StreamsMembership
+        return ConsumerMembership if self._plan.is_consumer else Membership
 
     async def run(self) -> None:
         """Until the last instance has ended."""
@@ -61,7 +69,7 @@ class App:
     async def _work(self, producer: TransactionalProducer, transactions: int) -> None:
         if self._plan.is_group:
             consumer = Consumer(self._world, producer.name + " in", group=self._plan.name)
-            kind = ConsumerMembership if self._plan.is_consumer else Membership
+            kind = self._membership
             instance_id = self._plan.name if self._plan.is_static else None
             membership = kind(consumer.session, self._plan.name, self._plan.sources, instance_id=instance_id)
             member = CopyingMember(producer, consumer, membership)

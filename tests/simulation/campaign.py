@@ -160,7 +160,8 @@ def chunks(first: int, runs: int) -> list[range]:
 def first_caught(seeds: Iterable[int], *, of_cluster: bool = False, only: str | None = None) -> Failure | None:
     """The first seed that shows something wrong."""
     for seed in seeds:
-        _, violations = run_seed(seed, of_cluster=of_cluster, only=only)
+        with _garbage_left():
+            _, violations = run_seed(seed, of_cluster=of_cluster, only=only)
         if violations:
             return Failure(seed, violations, of_cluster, only)
     return None

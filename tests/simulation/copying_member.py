@@ -11,6 +11,7 @@ from simulation.history import Isolation, Transaction
 from simulation.members import Left, Membership
 from simulation.producers import Output, TransactionalProducer
 from simulation.readers import Consumer
+from simulation.streams_members import StreamsMembership
 from simulation.values import in_batches, is_copied
 
 
@@ -18,7 +19,10 @@ class CopyingMember:
     """A member that copies what it reads, exactly once."""
 
     def __init__(
-        self, producer: TransactionalProducer, consumer: Consumer, membership: Membership | ConsumerMembership
+        self,
+        producer: TransactionalProducer,
+        consumer: Consumer,
+        membership: Membership | ConsumerMembership | StreamsMembership,
     ) -> None:
         """It sends what the group is to know as `consumer`."""
         self._producer = producer

@@ -53,6 +53,8 @@ class AppPlan:
     """Whether all of them are one static member (KIP-345), each in the place of the one before."""
     is_consumer: bool = False
     """Whether they are members by the consumer protocol (KIP-848)."""
+    is_streams: bool = False
+    """Whether they are members of a streams group (KIP-1071)."""
     decides: bool = False
     """Whether a database decides its transactions, which have no timeout (KIP-939)."""
 
@@ -117,7 +119,8 @@ def plan_of(seed: int) -> Plan:
     if chance.random() < 0.3:
         topic = chance.choice(TOPICS)
         sources = tuple(partition for partition in PARTITIONS if partition.topic == topic)
-        how = {"is_static": seed % 4 == 1 or seed % 16 == 10, "is_consumer": seed % 4 == 2}
+        is_static = seed % 4 == 1 or seed % 16 == 10 or seed % 32 == 7
+        how = {"is_static": is_static, "is_consumer": seed % 4 == 2, "is_streams": seed % 16 == 7}
         apps.append(AppPlan("group", _instances(chance), sources, is_group=True, **how))
     plan = Plan(
         seed,

@@ -78,17 +78,25 @@ def _full_for_a_moment(plan: Plan, chance: random.Random) -> Plan:
     )
 
 
-def _members(plan: Plan, chance: random.Random, *, are_static: bool = False, are_consumers: bool = False) -> Plan:
+def _members(
+    plan: Plan,
+    chance: random.Random,
+    *,
+    are_static: bool = False,
+    are_consumers: bool = False,
+    are_streams: bool = False,
+) -> Plan:
     """A group whose members come while others are in the middle of a transaction: with the same name, if they are
-    static, or as one more. Where they are consumers (KIP-848) some die, and the broker goes down as in any run."""
+    static, or as one more. Where they are consumers (KIP-848), or run tasks (KIP-1071), some die, and the broker goes
+    down as in any run."""
     topic = chance.choice(TOPICS)
     sources = tuple(partition for partition in PARTITIONS if partition.topic == topic)
     instances = _instances(chance, 4, successor_ms=300)
     writers, faults = _writers(chance, 2), _slow_moments(chance, 3)
-    if are_consumers:
+    if are_consumers or are_streams:
         instances = tuple(replace(each, life_ms=_life_ms(chance)) for each in instances)
         faults += plan.faults
-    how = {"is_group": True, "is_static": are_static, "is_consumer": are_consumers}
+    how = {"is_group": True, "is_static": are_static, "is_consumer": are_consumers, "is_streams": are_streams}
     apps = (*writers, AppPlan("group", instances, sources, **how))
     return replace(plan, apps=apps, delay_ms=10.0, stall=0.05, deletions=0, faults=faults)
 
@@ -120,6 +128,7 @@ PROFILES: Final[Mapping[str, Profile]] = {
     "static members": partial(_members, are_static=True),
     "consumer members": partial(_members, are_consumers=True),
     "static consumer members": partial(_members, are_static=True, are_consumers=True),
+    "streams members": partial(_members, are_streams=True),
     "forgotten ids": _forgotten_ids,
 }
 CLUSTER_PROFILES: Final[Mapping[str, Profile]] = {

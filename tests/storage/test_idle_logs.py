@@ -139,6 +139,76 @@ async def test_when_many_logs_are_due_a_few_at_a_time_are_saved() -> None:
     assert {log.checkpoint_state.recovery_point for log in logs.manager.logs_of("many")} == {2}
 
 
+async def test_logs_that_are_saved_for_the_first_time_share_one_sync_of_the_folder_they_are_in() -> None:
+    logs = Logs()
+    await logs.open()
+    for partition in MANY:
+        appended(logs.append(logs.log(partition), data()))
+    calls = len(logs.fake.calls)
+    await logs.manager._saver.save_due(force=True)
+    assert logs.fake.calls[calls:].count(("sync_directory", DATA_DIR)) == 1
+    assert {log.checkpoint_state.recovery_point for log in logs.manager.logs_of("many")} == {1}
+
+
+async def test_a_save_syncs_each_file_once_and_then_all_their_names_at_once() -> None:
+    logs = await many_logs()
+    log, place = logs.log(MANY[7]), f"{DATA_DIR}/many-7"
+    for _ in range(20):
+        appended(logs.append(log, data(size=1000)))
+    calls = len(logs.fake.calls)
+    await logs.manager._saver.save_due(force=True)
+    syncs = [each for each in logs.fake.calls[calls:] if each[0].startswith("sync")]
+    files = [f"{0:020d}.log", f"{0:020d}.timeindex", f"{0:020d}.index", f"{log.log_end_offset:020d}.snapshot.tmp"]
+    assert syncs == [*(("sync", f"{place}/{name}") for name in files), ("sync_directory", place)]
+    assert f"{1:020d}.snapshot" in logs.fake.list(place), "the one that a start goes by stays until the next"
+
+
+async def test_a_log_whose_folder_cannot_be_synced_is_offline_and_those_that_were_saved_before_are_not() -> None:
+    logs = await many_logs()
+    new = logs.log(TopicPartition("new", 0))
+    for log in (new, logs.log(MANY[7])):
+        appended(logs.append(log, data()))
+    logs.fake.faults.append(Fault("sync_directory", errno.EIO, path="/dat[a]"))
+    await logs.manager._saver.save_due(force=True)
+    assert new.failure is not None
+    assert logs.log(MANY[7]).checkpoint_state.recovery_point == 2
+
+
+async def test_a_log_whose_folder_cannot_be_opened_for_want_of_descriptors_is_saved_by_the_next_round() -> None:
+    logs = await many_logs()
+    new = logs.log(TopicPartition("new", 0))
+    appended(logs.append(new, data()))
+    logs.fake.faults.append(Fault("sync_directory", errno.EMFILE, path="/dat[a]"))
+    await logs.manager._saver.save_due(force=True)
+    assert (new.failure, new.checkpoint_state.recovery_point) == (None, 0)
+    await logs.manager._saver.save_due(force=True)
+    assert new.checkpoint_state.recovery_point == 1
+
+
+@pytest.mark.parametrize(("name", "looks"), [("checkpoints", 0), ("idle files", 0), ("compaction", 2)])
+async def test_upkeep_of_logs_at_rest_is_as_much_work_for_ten_times_as_many(name: str, looks: int) -> None:
+    """What comes every few seconds, but for `looks` at each log: one in 15 s for how far it is compacted. Retention and
+    the expiry of producers come every few minutes."""
+    taken = []
+    for count in (30, 300):
+        logs = Logs()
+        await logs.open()
+        for index in range(count):
+            appended(logs.append(logs.log(TopicPartition("many", index)), data()))
+        (work,) = (each for each in logs.manager.periodic_work() if each.name == name)
+        for _ in range(3):  # until everything is saved, and no file is open
+            await logs.manager.checkpoint(force=True)
+            await logs.manager.release_idle_files()
+        with CallCounter() as counter:
+            for _ in range(20):
+                logs.clock.advance(1000)
+                done = work.run()
+                if done is not None:
+                    await done
+        taken.append(counter.calls)
+    assert taken[1] - taken[0] == looks * 270
+
+
 async def test_work_on_many_things_lets_others_have_their_turn() -> None:
     clock, done, turns = ManualClock(), [], []
 

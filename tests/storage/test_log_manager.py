@@ -21,6 +21,7 @@ from eosin.protocol.names import TopicPartition, uuid_from_text
 from eosin.runtime.chance import SeededChance
 from eosin.runtime.clock import SystemClock
 from eosin.storage import deletions
+from eosin.storage.checkpoints import checkpoint_saver
 from eosin.storage.disk.data_directory import ForeignDirectory, UnknownName, parse_partition
 from eosin.storage.disk.flusher import Durability
 from eosin.storage.disk.meta_properties import DirectoryTooNew, MalformedProperties, MetaProperties
@@ -467,10 +468,27 @@ async def test_many_small_logs_together_leave_only_so_much_to_recover() -> None:
         while log.checkpoint_state.unsaved_bytes < 600_000:
             appended(logs.append(log, data(1, size=100_000)))
     await logs.manager.checkpoint()
+    assert {log.checkpoint_state.recovery_point for log in logs.manager.logs.values()} == {0}, "they may wait a moment"
+    logs.clock.advance(5000)
+    await logs.manager.checkpoint()
     left = sum(log.checkpoint_state.unsaved_bytes for log in logs.manager.logs.values())
     assert 1_000_000 < left < 8 << 20
     await logs.manager.checkpoint()
     assert sum(log.checkpoint_state.unsaved_bytes for log in logs.manager.logs.values()) == left
+    await logs.manager.close()
+
+
+async def test_logs_together_leave_only_so_many_batches_to_recover(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoint_saver, "TOTAL_BATCHES", 100)
+    logs = Logs()
+    await logs.open()
+    for index in range(10):
+        log = logs.manager.create_log(TopicPartition("small", index), TOPIC_ID, LogConfig(), 0)
+        for _ in range(11 + index):
+            appended(logs.append(log, data()))
+    await logs.manager.checkpoint()
+    batches = [log.checkpoint_state.unsaved_batches for log in logs.manager.logs.values()]
+    assert batches == [0, 11, 12, 13, 14, *[0] * 6], "the largest were saved"
     await logs.manager.close()
 
 

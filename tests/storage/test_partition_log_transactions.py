@@ -335,7 +335,7 @@ async def test_an_abort_is_indexed_though_its_index_cannot_be_read_at_that_momen
         appended(mark(log, 1, 0, commit=False))
         await logs.manager.checkpoint(force=True)
         for _ in range(2):
-            log.release_idle_files()
+            await logs.manager.release_idle_files()
     logs.fake.faults.clear()
     assert read_now(log, isolation=COMMITTED).aborted == (AbortedTransaction(1, 0), AbortedTransaction(1, 2))
 

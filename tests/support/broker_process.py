@@ -40,6 +40,8 @@ class BrokerProcess:
         """More of the command line."""
         self.program: tuple[str, ...] = ("-m", "eosin.cli")
         """Of the interpreter."""
+        self.environment: dict[str, str] = {}
+        """More of its environment."""
         self._process: subprocess.Popen[str] | None = None
 
     @property
@@ -87,7 +89,11 @@ class BrokerProcess:
         self.data_dir.parent.mkdir(parents=True, exist_ok=True)
         with (self.data_dir.parent / f"{self.data_dir.name}.log").open("a") as log:
             self._process = subprocess.Popen(
-                command, stdout=subprocess.PIPE, stderr=log, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"}
+                command,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                env={**os.environ, "PYTHONUNBUFFERED": "1", **self.environment},
             )
 
     def wait_ready(self, longest_s: float = HANG_S) -> Self:

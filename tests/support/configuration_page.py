@@ -55,8 +55,8 @@ as its end. The session must be longer than the interval.
 """
 
 _KEPT_FOR_GROUPS = """
-These are accepted in Kafka's default ranges, kept and shown, and have no effect: Eosin has no dead
-letters, and one assignor of streams groups.
+These are accepted in Kafka's default ranges, kept and shown, and have no effect: Eosin has one assignor
+of streams groups.
 """
 
 

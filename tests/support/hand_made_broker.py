@@ -24,8 +24,8 @@ FEATURES: Final = {
     "transaction.version": (0, 2),
     "eligible.leader.replicas.version": (0, 1),
     "group.version": (0, 1),
-    "share.version": (0, 0),
-    "streams.version": (0, 0),
+    "share.version": (0, 2),
+    "streams.version": (0, 1),
     "eosin.version": (0, 2),
 }
 """The features that an Eosin broker registers (cluster.md 1.6)."""

@@ -19,6 +19,9 @@ QUICK: Final[Mapping[str, str]] = {
     "transaction.state.log.num.partitions": "4",
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
+    "share.coordinator.state.topic.num.partitions": "4",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
     "group.initial.rebalance.delay.ms": "0",
     "eosin.connection.refused.delay.ms": "0",
 }
@@ -34,6 +37,9 @@ def replicated(brokers: int, *, partitions: int = 2, min_isr: int = 1) -> dict[s
         "transaction.state.log.num.partitions": str(partitions),
         "transaction.state.log.replication.factor": str(brokers),
         "transaction.state.log.min.isr": str(min_isr),
+        "share.coordinator.state.topic.num.partitions": str(partitions),
+        "share.coordinator.state.topic.replication.factor": str(brokers),
+        "share.coordinator.state.topic.min.isr": str(min_isr),
     }
 
 

@@ -148,12 +148,12 @@ def _processes() -> Things:
 
 def _children() -> Iterator[int]:
     """Processes that this one has started and that run."""
-    for each in Path("/proc").iterdir():
-        if each.name.isdigit():
-            with contextlib.suppress(OSError):
-                state, parent, *_ = (each / "stat").read_text().rpartition(")")[2].split()
-                if int(parent) == os.getpid() and state != "Z":
-                    yield int(each.name)
+    for task in Path("/proc/self/task").iterdir():
+        with contextlib.suppress(OSError):
+            for each in (task / "children").read_text().split():
+                state, *_ = Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()
+                if state != "Z":
+                    yield int(each)
 
 
 def _threads() -> Things:

@@ -7,7 +7,7 @@ two, and a producer sends each request where a client would.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
@@ -98,22 +98,23 @@ class Cluster:
     def __init__(self, wires: dict[int, Wire]) -> None:
         self.wires = wires
 
-    async def assign(self, *node_ids: int) -> None:
-        """Have these brokers, and no others, hold both internal topics."""
+    async def assign(self, *node_ids: int, topics: Sequence[str] = INTERNAL) -> None:
+        """Have these brokers, and no others, hold the only partitions of topics, by default of both internal ones."""
         replicas = ReassignablePartition(0, node_ids)
         request = AlterPartitionReassignmentsRequest(
-            topics=tuple(ReassignableTopic(each, (replicas,)) for each in INTERNAL)
+            topics=tuple(ReassignableTopic(each, (replicas,)) for each in topics)
         )
         await firmly(
             lambda: self.wires[node_ids[0]].ask(request, 0),
             lambda answer: max(each.partitions[0].error_code for each in answer.responses),
         )
 
-    async def move(self, node_id: int) -> None:
-        """Have that broker lead both internal topics."""
-        await self.assign(node_id, EOSIN + KAFKA - node_id)
+    async def move(self, node_id: int, *topics: str) -> None:
+        """Have that broker lead topics, by default both internal ones."""
+        named = topics or INTERNAL
+        await self.assign(node_id, EOSIN + KAFKA - node_id, topics=named)
         wire = self.wires[node_id]
-        wanted = tuple(TopicPartitions(each, (0,)) for each in INTERNAL)
+        wanted = tuple(TopicPartitions(each, (0,)) for each in named)
         await firmly(
             lambda: wire.ask(ElectLeadersRequest(0, wanted, 10_000), 2),
             lambda answer: max(
@@ -122,7 +123,7 @@ class Cluster:
             ),
         )  # fmt: skip
         for each in self.wires.values():
-            for topic in INTERNAL:
+            for topic in named:
                 await leads(each, topic, node_id)
 
     async def topic(self, node_id: int) -> TopicPartition:

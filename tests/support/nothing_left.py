@@ -88,5 +88,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_fixture_setup(fixturedef: pytest.FixtureDef[object]) -> Generator[None, object, object]:
     """A fixture of the session outlives the module that is the first to ask for it."""
-    with kept() if fixturedef.scope in ("session", "package") else contextlib.nullcontext():
+    with kept() if _may_start(fixturedef) else contextlib.nullcontext():
         return (yield)
+
+
+def _may_start(fixturedef: pytest.FixtureDef[object]) -> bool:
+    """True for a fixture of the session, but for pytest-asyncio's: it sets one up for each asynchronous test, and a
+    look at all processes costs more than most of those tests."""
+    return fixturedef.scope in ("session", "package") and fixturedef.func.__module__ != "pytest_asyncio.plugin"

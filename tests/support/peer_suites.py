@@ -75,15 +75,12 @@ _NEED_MORE: Final = {
 
 @contextmanager
 def broker(kind: str, folder: Path) -> Iterator[str]:
-    """A fresh broker of a kind that serves all of its groups; gives its address."""
+    """A fresh broker of a kind; gives its address."""
     if kind == "kafka":
         with ApacheKafka(folder / "kafka", settings={**SETTINGS, **KAFKA_ONLY}, heap_mb=768) as kafka:
             yield kafka.address
         return
     with BrokerProcess(folder / "eosin", settings=SETTINGS) as eosin:
-        for feature in ("share.version=1", "streams.version=1"):
-            command = (sys.executable, "-m", "eosin.cli", "features", "upgrade", feature, "--bootstrap", eosin.address)
-            subprocess.run(command, check=True, capture_output=True)
         yield eosin.address
 
 

@@ -5,7 +5,7 @@
     make release                               # python tests/support/prove_long.py --release: are all books good?
 
 The book docs/testing/books/NAME.json gets one line: date, commit, arguments, exit code, seconds; of a run of pytest the
-counts of tests and those that failed, of another program its own figures, or else its last line.
+counts of tests and those that failed; figures of its own, if it has some; else its last line.
 """
 
 import argparse
@@ -75,9 +75,9 @@ def run(name: str, proof: Proof, arguments: Sequence[str]) -> dict[str, Any]:
         if tests := lines_of(told):
             line |= Counter(each["outcome"] for each in tests)
             line["failures"] = [each["test"] for each in tests if each["outcome"] == "failed"]
-        elif figures.exists():
+        if figures.exists():
             line |= json.loads(figures.read_text())
-        else:
+        elif not tests:
             line["said"] = last
     return line
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from batches import data
+from waiting import HANG_S
 
 from eosin.model.acls import Acl, PatternType, Permission
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
@@ -66,6 +67,9 @@ from eosin.protocol.schemas import (
     write_txn_markers,
 )
 from eosin.protocol.types import Message
+
+TIMEOUT_MS: Final = HANG_S * 1000
+"""Of each request that has one: what is asked is who may do it, and not whether a busy machine is quick."""
 
 TOPIC, GROUP, TXN, CLUSTER = (
     ResourceType.TOPIC,
@@ -190,7 +194,7 @@ def _produce(world: World, *, transactional: bool = False, idempotent: bool = Fa
         produce.TopicProduceData(name, partition_data=(produce.PartitionProduceData(0, batch),))
         for name in (world.topic, world.other, world.absent)
     )
-    return produce.ProduceRequest(world.txn if transactional else None, -1, 5000, topics)
+    return produce.ProduceRequest(world.txn if transactional else None, -1, TIMEOUT_MS, topics)
 
 
 def _produce_by_id(world: World) -> Message:
@@ -198,7 +202,7 @@ def _produce_by_id(world: World) -> Message:
         produce.TopicProduceData("", each, partition_data=(produce.PartitionProduceData(0, data()),))
         for each in (world.topic_id, world.other_id, b"x" * 16)
     )
-    return produce.ProduceRequest(None, -1, 5000, topics)
+    return produce.ProduceRequest(None, -1, TIMEOUT_MS, topics)
 
 
 def _fetch(world: World, *, replica_id: int = -1, by_id: bool = False) -> Message:
@@ -285,7 +289,7 @@ def _markers(world: World) -> Message:
 def _create_topics(world: World, *, validate_only: bool = False) -> Message:
     names = (world.new, world.absent, world.other)
     topics = tuple(create_topics.CreatableTopic(name, 1, 1) for name in names)
-    return create_topics.CreateTopicsRequest(topics, 5000, validate_only)
+    return create_topics.CreateTopicsRequest(topics, TIMEOUT_MS, validate_only)
 
 
 def _delete_topics(world: World, *, by_id: bool = False) -> Message:
@@ -294,7 +298,7 @@ def _delete_topics(world: World, *, by_id: bool = False) -> Message:
         states = tuple(
             delete_topics.DeleteTopicState(None, each) for each in (world.topic_id, world.other_id, b"x" * 16)
         )
-    return delete_topics.DeleteTopicsRequest(states, timeout_ms=5000)
+    return delete_topics.DeleteTopicsRequest(states, timeout_ms=TIMEOUT_MS)
 
 
 def _configs(world: World) -> tuple[tuple[int, str], ...]:
@@ -563,7 +567,7 @@ CASES: Final = (
             _by_topic(
                 lambda n: delete_records.DeleteRecordsTopic(n, (delete_records.DeleteRecordsPartition(0, 0),)), w
             ),
-            5000,
+            TIMEOUT_MS,
         ),
         on_topic(DELETE),
     ),
@@ -711,7 +715,7 @@ CASES: Final = (
         K.CREATE_PARTITIONS,
         3,
         lambda w: create_partitions.CreatePartitionsRequest(
-            _by_topic(lambda n: create_partitions.CreatePartitionsTopic(n, 2, None), w), 5000, True
+            _by_topic(lambda n: create_partitions.CreatePartitionsTopic(n, 2, None), w), TIMEOUT_MS, True
         ),
         on_topic(ALTER),
     ),
@@ -726,7 +730,7 @@ CASES: Final = (
         "ElectLeaders",
         K.ELECT_LEADERS,
         2,
-        lambda w: elect_leaders.ElectLeadersRequest(0, (elect_leaders.TopicPartitions(w.topic, (0,)),), 5000),
+        lambda w: elect_leaders.ElectLeadersRequest(0, (elect_leaders.TopicPartitions(w.topic, (0,)),), TIMEOUT_MS),
         on_cluster(ALTER),
     ),
     Case(
@@ -734,7 +738,7 @@ CASES: Final = (
         K.ALTER_PARTITION_REASSIGNMENTS,
         0,
         lambda w: alter_partition_reassignments.AlterPartitionReassignmentsRequest(
-            5000,
+            TIMEOUT_MS,
             topics=(
                 alter_partition_reassignments.ReassignableTopic(
                     w.topic, (alter_partition_reassignments.ReassignablePartition(0, None),)
@@ -747,7 +751,7 @@ CASES: Final = (
         "ListPartitionReassignments",
         K.LIST_PARTITION_REASSIGNMENTS,
         0,
-        lambda w: list_partition_reassignments.ListPartitionReassignmentsRequest(5000, None),
+        lambda w: list_partition_reassignments.ListPartitionReassignmentsRequest(TIMEOUT_MS, None),
         on_cluster(DESCRIBE),
     ),
     Case(
@@ -763,7 +767,7 @@ CASES: Final = (
         "UpdateFeatures",
         K.UPDATE_FEATURES,
         1,
-        lambda w: update_features.UpdateFeaturesRequest(5000, (), True),
+        lambda w: update_features.UpdateFeaturesRequest(TIMEOUT_MS, (), True),
         on_cluster(ALTER),
     ),
     Case(

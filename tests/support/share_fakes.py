@@ -18,7 +18,6 @@ from eosin.coordinator.share_states import (
     ShareStateSummary,
     StateBatch,
 )
-from eosin.model.features import SHARE_VERSION
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records.batch import batches, iter_records
 from eosin.protocol.schemas.share_acknowledge import AcknowledgementBatch as SentBatch
@@ -178,11 +177,12 @@ class Workers:
         self.config = config
         self.sharing = broker.services.sharing = Sharing(
             cluster=broker.cluster,
+            log_of=broker.services.partitions.get,
+            long_polls=broker.services.partitions.long_polls,
             store=store,
             config_of=lambda group_id: self.config,
             clock=broker.clock,
-            max_partitions=broker.config.eosin_share_max_partitions,
-            max_sessions=broker.config.group_share_max_share_sessions,
+            config=broker.config,
         )
         broker.cluster.subscribe(self.sharing)
 
@@ -198,7 +198,6 @@ class Workers:
     ) -> "Workers":
         if broker is None:
             broker = await DataBroker.started(**how)
-            await broker.cluster.finalize_levels({SHARE_VERSION: 1})
             await broker.create_topic(partitions=partitions)
         default = ShareGroupConfig(auto_offset_reset="earliest")
         return cls(broker, store or FakeShareStateStore(), config or default)

@@ -164,6 +164,10 @@ class Wire:
         """The id of a topic that this connection has made; zeros for any other."""
         return self._topic_ids.get(name, ZERO_UUID)
 
+    def know(self, other: "Wire") -> None:
+        """Know the topics that another connection has made."""
+        self._topic_ids |= other._topic_ids
+
     async def _is_led(self, name: str, partitions: int) -> bool:
         asked = tuple(ListOffsetsPartition(index, timestamp=LATEST) for index in range(partitions))
         answer = await self.ask(ListOffsetsRequest(replica_id=-1, topics=(ListOffsetsTopic(name, asked),)), 6)

@@ -32,22 +32,22 @@ from eosin.protocol.schemas.share_group_describe import DescribedGroup, ShareGro
 from eosin.protocol.schemas.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 from eosin.protocol.schemas.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
-NOT_SERVED: Final = "needs a broker whose share.version is at level 1"
+NOT_SERVED: Final = "needs a broker whose share.version is at this level"
 Place = tuple[Uuid, int]
 """A partition by the id of its topic."""
 
 
-async def serve_share_groups(bootstrap: str) -> None:
-    """Raise `share.version` of a broker of ours to 1 if it is not there; another one is left as it is, and what needs
-    the level is left out."""
+async def serve_share_groups(bootstrap: str, level: int = 1) -> None:
+    """Raise `share.version` of a broker of ours to this level if it is below; another one is left as it is, and what
+    needs the level is left out."""
     wire = await Wire.open(bootstrap)
     try:
         features = (await wire.ask(ApiVersionsRequest("wire", "1"), 4)).finalized_features
-        if any(each.name == SHARE_VERSION and each.max_version_level for each in features):
+        if any(each.name == SHARE_VERSION and each.max_version_level >= level for each in features):
             return
         if OTHER_BROKER:
             pytest.skip(NOT_SERVED)
-        update = FeatureUpdateKey(SHARE_VERSION, 1, upgrade_type=1)
+        update = FeatureUpdateKey(SHARE_VERSION, level, upgrade_type=1)
         answer = await wire.ask(UpdateFeaturesRequest(feature_updates=(update,)), 1)
         assert answer.error_code == ErrorCode.NONE, answer.error_message
     finally:

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Any, Final
 
-from virtual_broker import VirtualBroker
 from wire import Wire
 
 from eosin.coordinator.share_states import ShareState, ShareStateSummary, StateBatch
@@ -42,12 +41,6 @@ PASSING: Final = (
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_COORDINATOR,
 )
-
-
-def serve_share_groups(broker: VirtualBroker) -> None:
-    """Raise `share.version` of a broker to 1, for this life of it."""
-    cluster: Any = broker.server.services.cluster
-    cluster._image.levels["share.version"] = 1
 
 
 @dataclass(frozen=True, slots=True)

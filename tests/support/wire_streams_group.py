@@ -124,7 +124,8 @@ class StreamsMember:
         return ErrorCode((await self.heartbeat(member_epoch=-1)).error_code)
 
 
-async def described(wire: Wire, group: str, *, version: int = 1) -> DescribedGroup:
+async def described(wire: Wire, group: str, *, version: int = 1, with_description: bool = False) -> DescribedGroup:
     """StreamsGroupDescribe of one group."""
-    found: DescribedGroup = (await wire.ask(StreamsGroupDescribeRequest((group,)), version)).groups[0]
+    request = StreamsGroupDescribeRequest((group,), include_topology_description=with_description)
+    found: DescribedGroup = (await wire.ask(request, version)).groups[0]
     return found

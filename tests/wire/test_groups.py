@@ -11,6 +11,7 @@ from wire_group import RawMember, commit_offset, describe, fetch_offset
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.schemas.api_versions import ApiVersionsRequest
+from eosin.protocol.schemas.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from eosin.protocol.schemas.delete_groups import DeleteGroupsRequest
 from eosin.protocol.schemas.leave_group import LeaveGroupRequest, MemberIdentity
 from eosin.protocol.schemas.list_groups import ListedGroup, ListGroupsRequest
@@ -24,9 +25,6 @@ from eosin.protocol.schemas.offset_delete import (
 from eosin.protocol.schemas.share_group_describe import ShareGroupDescribeRequest
 from eosin.protocol.schemas.share_group_heartbeat import ShareGroupHeartbeatRequest
 from eosin.protocol.schemas.streams_group_heartbeat import StreamsGroupHeartbeatRequest
-from eosin.protocol.schemas.streams_group_topology_description_update import (
-    StreamsGroupTopologyDescriptionUpdateRequest,
-)
 
 pytestmark = pytest.mark.virtual
 
@@ -371,20 +369,18 @@ async def test_a_repeated_join_leaves_no_request_unanswered(wire: Wire, other: W
     repeated.cancel()
 
 
-@better_than_kafka("Apache Kafka serves these protocols, and answers so only where their features are at level 0")
-async def test_the_new_group_protocols_are_announced_and_refused_with_a_way_out(wire: Wire, group: str) -> None:
+async def test_the_new_group_protocols_are_announced_and_served(wire: Wire, group: str) -> None:
     # A client that finds them missing waits without end (librdkafka).
     announced = (await wire.ask(ApiVersionsRequest("wire", "1"), 3)).api_keys
     assert {68, 69, 76, 77, 78, 79, 88, 89, 90, 91, 92, 93} <= {each.api_key for each in announced}
-    refused = [
+    asked = [
+        await wire.ask(ConsumerGroupHeartbeatRequest(group, "member"), 1),
         await wire.ask(ShareGroupHeartbeatRequest(group, "member"), 1),
         await wire.ask(StreamsGroupHeartbeatRequest(group, "member"), 1),
-        await wire.ask(StreamsGroupTopologyDescriptionUpdateRequest(group, "member"), 0),
-        *(await wire.ask(ShareGroupDescribeRequest((group,)), 1)).groups,
     ]
-    for answer in refused:
-        assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
-        assert "group.protocol=classic" in answer.error_message
+    assert [each.error_code for each in asked] == [ErrorCode.INVALID_REQUEST] * len(asked)
+    described = (await wire.ask(ShareGroupDescribeRequest((group,)), 1)).groups
+    assert [each.error_code for each in described] == [ErrorCode.GROUP_ID_NOT_FOUND]
     member = await RawMember(wire, group).alone()
     assert (await describe(wire, group)).group_state == "Stable"
     await member.leave()

@@ -1,12 +1,11 @@
 """ShareFetch and ShareAcknowledge (KIP-932) on the wire: sessions, what refuses a request, and what becomes of records
 (share-partitions.md 1 to 3)."""
 
-from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import pytest
-from waiting import until
 from wire import Connect, Wire, unique
+from wire_share_fetcher import ACCEPT, GROUP_RESOURCE, NONE, REJECT, RELEASE, RENEW, Fetcher
 from wire_share_group import ShareMember, serve_share_groups
 
 from eosin.protocol.errors import ErrorCode
@@ -16,31 +15,11 @@ from eosin.protocol.schemas.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from eosin.protocol.schemas.share_acknowledge import (
-    AcknowledgementBatch as SentBatch,
-)
-from eosin.protocol.schemas.share_acknowledge import (
-    AcknowledgePartition,
-    AcknowledgeTopic,
-    ShareAcknowledgeRequest,
-)
-from eosin.protocol.schemas.share_fetch import (
-    AcknowledgementBatch,
-    FetchPartition,
-    FetchTopic,
-    PartitionData,
-    ShareFetchRequest,
-    ShareFetchResponse,
-)
 
 pytestmark = pytest.mark.virtual
 
-NONE: Final = ErrorCode.NONE
 INVALID: Final = ErrorCode.INVALID_REQUEST
 NOT_HIS: Final = ErrorCode.INVALID_RECORD_STATE
-GROUP_RESOURCE: Final = 32
-ACCEPT, RELEASE, REJECT, RENEW = 1, 2, 3, 4
-Ranges = list[tuple[int, int, int]]
 
 
 @pytest.fixture
@@ -48,79 +27,6 @@ async def bootstrap(consumer_groups: str) -> str:
     """Address of a broker that serves share groups."""
     await serve_share_groups(consumer_groups)
     return consumer_groups
-
-
-class Fetcher:
-    """One member of a group, and its share session."""
-
-    def __init__(self, wire: Wire, group: str, topic_id: bytes) -> None:
-        self.wire = wire
-        self.group = group
-        self.topic_id = topic_id
-        self.member_id = unique("f")[:36]
-        self.epoch = 0
-
-    async def response(
-        self,
-        *,
-        acknowledge: Sequence[tuple[int, int, tuple[int, ...]]] = (),
-        **fields: Any,
-    ) -> ShareFetchResponse:
-        batches = tuple(AcknowledgementBatch(*each) for each in acknowledge)
-        named = (FetchTopic(fields.pop("topic_id", self.topic_id), (FetchPartition(0, batches),)),)
-        own: dict[str, Any] = {
-            "group_id": self.group,
-            "member_id": self.member_id,
-            "share_session_epoch": self.epoch,
-            "max_wait_ms": 500,
-            "min_bytes": 1,
-            "max_bytes": 1 << 20,
-            "max_records": 500,
-            "batch_size": 500,
-            "topics": named if self.epoch == 0 or batches else (),
-        }
-        answer: ShareFetchResponse = await self.wire.ask(ShareFetchRequest(**{**own, **fields}), 2)
-        if answer.error_code == NONE:
-            self.epoch += 1
-        return answer
-
-    async def error(self, **how: Any) -> ErrorCode:
-        """Of a request that is refused as a whole."""
-        return ErrorCode((await self.response(**how)).error_code)
-
-    async def data(self, **how: Any) -> PartitionData:
-        answer = await self.response(**how)
-        assert answer.error_code == NONE, (ErrorCode(answer.error_code), answer.error_message)
-        return answer.responses[0].partitions[0] if answer.responses else PartitionData()
-
-    async def fetch(self, **how: Any) -> Ranges:
-        """What it has acquired, once there is something."""
-        found: Ranges = []
-
-        async def is_there() -> bool:
-            data = await self.data(**how)
-            assert data.error_code == NONE, ErrorCode(data.error_code)
-            found.extend((each.first_offset, each.last_offset, each.delivery_count) for each in data.acquired_records)
-            return bool(found)
-
-        await until(is_there)
-        return found
-
-    async def acknowledge(self, *batches: tuple[int, int, tuple[int, ...]], **fields: Any) -> ErrorCode:
-        sent = (
-            AcknowledgeTopic(self.topic_id, (AcknowledgePartition(0, tuple(SentBatch(*each) for each in batches)),)),
-        )
-        own: dict[str, Any] = {
-            "group_id": self.group,
-            "member_id": self.member_id,
-            "share_session_epoch": self.epoch,
-            "topics": sent,
-        }
-        answer = await self.wire.ask(ShareAcknowledgeRequest(**{**own, **fields}), 2)
-        if answer.error_code != NONE:
-            return ErrorCode(answer.error_code)
-        self.epoch += 1
-        return ErrorCode(answer.responses[0].partitions[0].error_code)
 
 
 class Shared:
@@ -229,6 +135,15 @@ async def test_a_fetch_acknowledges_and_a_lock_is_renewed(shared: Shared) -> Non
     assert (data.acknowledge_error_code, list(data.acquired_records)) == (NONE, [])
     data = await member.data(acknowledge=[(0, 1, (ACCEPT,))])
     assert data.acknowledge_error_code == NONE, "it is before the start"
+
+
+async def test_a_fetch_of_no_bytes_is_given_nothing(shared: Shared) -> None:
+    await shared.write(2)
+    member = await shared.fetcher()
+    for _ in range(3):
+        data = await member.data(max_bytes=0, max_wait_ms=50)
+        assert (data.error_code, list(data.acquired_records)) == (NONE, [])
+    assert await member.fetch() == [(0, 1, 1)]
 
 
 async def test_an_unknown_topic_is_told_by_itself(shared: Shared) -> None:

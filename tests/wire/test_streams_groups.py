@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import pytest
 from waiting import until
-from wire import Wire, unique
+from wire import Wire, better_than_kafka, unique
 from wire_consumer_group import ConsumerMember
 from wire_group import RawMember, fetch_offset
 from wire_streams_group import StreamsMember, counting, described, serve_streams_groups
@@ -63,6 +63,7 @@ def reading(*topics: str) -> Topology:
     return Topology(0, (Subtopology("0", source_topics=topics),))
 
 
+@better_than_kafka("it tells members that topics are missing, and makes them beside that")
 async def test_a_member_gets_its_internal_topics_and_all_tasks_and_leaves(wire: Wire, group: str) -> None:
     topic = await wire.topic(3)
     topology = counting(topic, group)
@@ -120,7 +121,7 @@ async def test_what_cannot_be_meant_is_refused(wire: Wire, group: str) -> None:
     good = {"member_epoch": 0, "topology": reading(topic), "rebalance_timeout_ms": 1000, "process_id": "p"}
     bad: tuple[dict[str, Any], ...] = (
         {"member_id": ""},
-        {"instance_id": "i"},
+        {"instance_id": " "},
         {"rack_id": " "},
         {"rebalance_timeout_ms": -1},
         {"topology": None},
@@ -129,6 +130,7 @@ async def test_what_cannot_be_meant_is_refused(wire: Wire, group: str) -> None:
         {"warmup_tasks": (TaskIds("0", (0,)),)},
         {"topology": Topology(0, (Subtopology("0", source_topic_regex=("w.*",)),))},
         {"member_epoch": -3},
+        {"member_epoch": -2},
         {"member_epoch": 1},
     )
     for each in bad:
@@ -144,6 +146,7 @@ async def test_what_cannot_be_meant_is_refused(wire: Wire, group: str) -> None:
     assert (await described(wire, group)).error_code == NOT_FOUND
 
 
+@better_than_kafka("where the group is gone it answers 69, which is fatal to applications")
 async def test_epochs_that_a_member_cannot_have_are_fenced(wire: Wire, group: str) -> None:
     topic = await wire.topic(1)
     member = StreamsMember(wire, group)

@@ -7,12 +7,12 @@ at its first offset, and ends with its marker (wire.md; KIP-98).
 
 import heapq
 from collections.abc import Iterable
-from typing import NamedTuple
+from struct import Struct
+from typing import Final, NamedTuple
 
 from eosin.protocol.records.compression import CorruptRecords
 from eosin.protocol.records.header import (
     CONTROL,
-    HEADER,
     HEADER_BYTES,
     MAGIC,
     SIZE_PREFIX_BYTES,
@@ -20,6 +20,9 @@ from eosin.protocol.records.header import (
     read_header,
 )
 from eosin.protocol.records.scan import marker_of
+
+_HEAD: Final = Struct(">qi4xb4xhi")
+"""Base offset, length, magic, attributes and last offset delta: the beginning of a batch's header."""
 
 
 class ReadBatch(NamedTuple):
@@ -41,10 +44,10 @@ def fetched_batches(data: bytes | memoryview, aborted: Iterable[tuple[int, int]]
     heapq.heapify(pending)
     aborting: set[int] = set()
     found: list[ReadBatch] = []
-    position, size, unpack = 0, len(data), HEADER.unpack_from
+    position, size, unpack, make = 0, len(data), _HEAD.unpack_from, tuple.__new__
     while size - position >= HEADER_BYTES:
         # Without a `BatchHeader` for each: of small batches there are thousands in one read.
-        first, length, _, magic, _, attributes, delta, _, _, producer_id, _, _, _ = unpack(data, position)
+        first, length, magic, attributes, delta = unpack(data, position)
         if magic != MAGIC or length < HEADER_BYTES - SIZE_PREFIX_BYTES:
             raise CorruptRecords(f"no batch of magic {MAGIC} at byte {position}")
         end, after = first + delta + 1, position + length + SIZE_PREFIX_BYTES
@@ -58,11 +61,11 @@ def fetched_batches(data: bytes | memoryview, aborted: Iterable[tuple[int, int]]
                 batch = memoryview(data)[position:after]
                 marker = marker_of(batch, read_header(batch))
                 if marker is not None and not marker.is_commit:
-                    aborting.discard(producer_id)
+                    aborting.discard(read_header(batch).producer_id)
         elif attributes & TRANSACTIONAL and (aborting or pending):
             _begin(pending, aborting, end - 1)
-            is_delivered = producer_id not in aborting
-        found.append(ReadBatch(first, end, is_delivered, position))
+            is_delivered = read_header(data, position).producer_id not in aborting
+        found.append(make(ReadBatch, (first, end, is_delivered, position)))
         position = after
     return found
 

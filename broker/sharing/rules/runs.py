@@ -16,6 +16,7 @@ NOT_WRITTEN: Final = 0
 TERMINAL: Final = frozenset({DeliveryState.ACKNOWLEDGED, DeliveryState.ARCHIVED})
 """The states that a record never leaves."""
 _AVAILABLE: Final = DeliveryState.AVAILABLE
+_ARCHIVING: Final = DeliveryState.ARCHIVING
 _ACQUIRED: Final = DeliveryState.ACQUIRED
 _first_of: Final = attrgetter("first")
 
@@ -71,6 +72,8 @@ class Runs:
         """Number of offsets in state ACQUIRED."""
         self.available = 0
         """Number of offsets in state AVAILABLE."""
+        self.archiving = 0
+        """Number of offsets in state ARCHIVING: their dead letters are still to be written."""
         self._runs: list[Run] = []
 
     def __len__(self) -> int:
@@ -168,7 +171,7 @@ class Runs:
     def restart(self, offset: int) -> None:
         """Hold nothing, and begin at `offset`."""
         self._runs.clear()
-        self.acquired = self.available = 0
+        self.acquired = self.available = self.archiving = 0
         self.start = self.end = offset
 
     def drop_terminal_prefix(self) -> None:
@@ -204,3 +207,5 @@ class Runs:
             self.acquired += size
         elif state is _AVAILABLE:
             self.available += size
+        elif state is _ARCHIVING:
+            self.archiving += size

@@ -11,6 +11,8 @@ Always true:
 - What was released, or whose lock ran out, is available at once; that write may fail, since a state that was never
   stored means a record that is delivered again.
 - Of a record at the limit of deliveries no other delivery begins.
+- In a group with dead letters (KIP-1191) what is rejected, or given up at the limit, is archiving, and named in
+  `dead`, until `archive` says that its dead letter is durable. It holds the start back as long.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -18,13 +20,16 @@ from enum import IntEnum
 from typing import Final, NamedTuple
 
 from eosin.broker.sharing.rules.fetched import ReadBatch
-from eosin.broker.sharing.rules.runs import NOT_WRITTEN, Run, Runs
+from eosin.broker.sharing.rules.runs import NOT_WRITTEN, TERMINAL, Run, Runs
 from eosin.coordinator.share_states import DeliveryState, StateBatch
 from eosin.protocol.errors import ErrorCode
 
 _AVAILABLE: Final = DeliveryState.AVAILABLE
 _ACQUIRED: Final = DeliveryState.ACQUIRED
+_ARCHIVING: Final = DeliveryState.ARCHIVING
 _ARCHIVED: Final = DeliveryState.ARCHIVED
+NO_LIMIT: Final = 1 << 31
+"""More deliveries than a record can have."""
 _OVER: Final = 0.0
 """A lock that has ended, whatever the time."""
 
@@ -57,6 +62,16 @@ class Acknowledgement(NamedTuple):
     type: AcknowledgeType
 
 
+class DeadRecords(NamedTuple):
+    """Offsets from `first` up to `end`, which is not in it, whose dead letters are to be written."""
+
+    first: int
+    end: int
+    delivery_count: int
+    is_rejected: bool
+    """True if a consumer has rejected them; else their deliveries are used up."""
+
+
 class AcquireLimits(NamedTuple):
     """The bounds of one acquisition."""
 
@@ -69,6 +84,7 @@ class AcquireLimits(NamedTuple):
     """Offsets from `start` to `end`."""
     delivery_limit: int
     """Deliveries of one record."""
+    has_dead_letters: bool = False
 
 
 class AcquiredRange(NamedTuple):
@@ -97,6 +113,8 @@ class Transition(NamedTuple):
     """The part to write; empty if locks were renewed alone."""
     archived_at_limit: int
     """Number of records that are given up with it."""
+    dead: tuple[DeadRecords, ...] = ()
+    """The records of which it makes dead letters."""
 
 
 class ShareWindow:
@@ -107,12 +125,17 @@ class ShareWindow:
         self._writes = NOT_WRITTEN
         self.archived_at_limit = 0
         """Records that nobody accepted in as many deliveries as they may have."""
+        self.dead: list[DeadRecords] = []
+        """The dead letters that are to be written, and that nobody has taken yet."""
 
     @classmethod
-    def loaded(cls, start: int, batches: Sequence[StateBatch], *, log_end: int) -> "ShareWindow":
+    def loaded(
+        cls, start: int, batches: Sequence[StateBatch], *, log_end: int, delivery_limit: int = NO_LIMIT
+    ) -> "ShareWindow":
         """The window that a stored state tells of. What lies between its batches was fetched and never acknowledged: it
-        is delivered again. What lies behind the log end is gone (an election that was not clean). Raises ValueError for
-        batches that overlap, or lie before the start."""
+        is delivered again. What lies behind the log end is gone (an election that was not clean). Of what was archiving
+        the dead letters may be written or not, so they are written: nobody has stored why, and the count must tell.
+        Raises ValueError for batches that overlap, or lie before the start."""
         window = cls(start)
         runs = window._runs
         for batch in batches:
@@ -120,10 +143,11 @@ class ShareWindow:
                 raise ValueError(f"the stored state has a batch from {batch.first} to {batch.last} behind {runs.end}")
             if batch.first > runs.end:
                 runs.add(Run(runs.end, batch.first, _AVAILABLE))
-            state = _ARCHIVED if batch.state is DeliveryState.ARCHIVING else batch.state
-            count = batch.delivery_count if state is _AVAILABLE else 0
+            state = batch.state
+            count = batch.delivery_count if state in (_AVAILABLE, _ARCHIVING) else 0
             runs.add(Run(batch.first, batch.last + 1, state, count=count))
         window.move_end(log_end)
+        window.dead += [_dead(run, is_rejected=run.count < delivery_limit) for run in runs if run.state is _ARCHIVING]
         runs.drop_terminal_prefix()
         runs.merge(runs.start, runs.end)
         return window
@@ -151,7 +175,13 @@ class ShareWindow:
     @property
     def done(self) -> int:
         """Number of offsets of the window that are terminal."""
-        return self._runs.end - self._runs.start - self._runs.acquired - self._runs.available
+        runs = self._runs
+        return runs.end - runs.start - runs.acquired - runs.available - runs.archiving
+
+    @property
+    def archiving(self) -> int:
+        """Number of offsets whose dead letters are not known to be durable."""
+        return self._runs.archiving
 
     @property
     def runs(self) -> Iterable[Run]:
@@ -190,6 +220,7 @@ class ShareWindow:
         delivery_limit: int,
         due_ms: float,
         may_renew: bool,
+        has_dead_letters: bool = False,
     ) -> Transition | ErrorCode:
         """Begin to acknowledge, all or nothing (share-partitions.md 3): INVALID_RECORD_STATE for what the member does
         not have, INVALID_REQUEST beyond what was ever acquired. What is before the start is done, and left out."""
@@ -198,7 +229,7 @@ class ShareWindow:
             return error
         runs = self._runs
         self._writes += 1
-        ranges, batches, given_up = [], [], 0
+        ranges, batches, dead, given_up = [], [], [], 0
         for first, end, kind in acknowledgements:
             for run in runs.within(first, end):
                 if kind is AcknowledgeType.RENEW:
@@ -209,11 +240,14 @@ class ShareWindow:
                 if run.target is _AVAILABLE and run.count >= delivery_limit:
                     run.target = _ARCHIVED
                     given_up += run.end - run.first
+                if has_dead_letters and run.target is _ARCHIVED and kind is not AcknowledgeType.GAP:
+                    run.target = _ARCHIVING
+                    dead.append(_dead(run, is_rejected=kind is AcknowledgeType.REJECT))
                 batches.append(_batch(run, run.target))
             if kind is not AcknowledgeType.RENEW:
                 ranges.append((first, end))
             runs.merge(first, end)
-        return Transition(self._writes, tuple(ranges), tuple(_joined(batches)), given_up)
+        return Transition(self._writes, tuple(ranges), tuple(_joined(batches)), given_up, tuple(dead))
 
     def _refusal(
         self, member: str, acknowledgements: Sequence[Acknowledgement], *, may_renew: bool
@@ -238,6 +272,7 @@ class ShareWindow:
     def written(self, transition: Transition) -> None:
         """It is durable."""
         self.archived_at_limit += transition.archived_at_limit
+        self.dead += transition.dead
         for first, end in transition.ranges:
             for run in list(self._runs.overlapping(first, end)):
                 if run.write == transition.write:
@@ -245,7 +280,20 @@ class ShareWindow:
             self._runs.merge(first, end)
         self._runs.drop_terminal_prefix()
 
-    def not_written(self, transition: Transition, *, now_ms: float, delivery_limit: int) -> list[StateBatch]:
+    def archive(self, first: int, end: int) -> list[StateBatch]:
+        """The dead letters of these offsets are durable, or there will be none. Returns what there is to write."""
+        batches = []
+        for run in self._runs.within(first, end):
+            if run.state is _ARCHIVING:
+                batches.append(_batch(run, _ARCHIVED))
+                self._runs.change(run, _ARCHIVED)
+        self._runs.merge(first, end)
+        self._runs.drop_terminal_prefix()
+        return _joined(batches)
+
+    def not_written(
+        self, transition: Transition, *, now_ms: float, delivery_limit: int, has_dead_letters: bool = False
+    ) -> list[StateBatch]:
         """The write has failed: its members have what they had, under the old locks; what they would have lost
         meanwhile they lose now. Returns what there is to write of that."""
         batches: list[StateBatch] = []
@@ -254,26 +302,26 @@ class ShareWindow:
                 if run.write == transition.write:
                     run.write, run.target = NOT_WRITTEN, run.state
                     if run.due_ms <= now_ms:
-                        batches.append(self._let_go(run, delivery_limit))
+                        batches.append(self._let_go(run, delivery_limit, has_dead_letters))
             self._runs.merge(first, end)
         self._runs.drop_terminal_prefix()
         return _joined(batches)
 
     # Ends of acquisitions -------------------------------------------------------------------------------------------
 
-    def release(self, member: str, *, delivery_limit: int) -> list[StateBatch]:
+    def release(self, member: str, *, delivery_limit: int, has_dead_letters: bool = False) -> list[StateBatch]:
         """A member is gone: what it has goes to others. Returns what there is to write."""
-        return self._end_locks(lambda run: run.member == member, delivery_limit)
+        return self._end_locks(lambda run: run.member == member, delivery_limit, has_dead_letters)
 
-    def expire(self, now_ms: float, *, delivery_limit: int) -> list[StateBatch]:
+    def expire(self, now_ms: float, *, delivery_limit: int, has_dead_letters: bool = False) -> list[StateBatch]:
         """End the locks that have run out. Returns what there is to write."""
-        return self._end_locks(lambda run: run.due_ms <= now_ms and not run.write, delivery_limit)
+        return self._end_locks(lambda run: run.due_ms <= now_ms and not run.write, delivery_limit, has_dead_letters)
 
     def next_due_ms(self) -> float | None:
         """The end of the lock that ends first, those aside about which a write decides."""
         return min((run.due_ms for run in self._runs if run.state is _ACQUIRED and not run.write), default=None)
 
-    def _end_locks(self, ends: Callable[[Run], bool], delivery_limit: int) -> list[StateBatch]:
+    def _end_locks(self, ends: Callable[[Run], bool], delivery_limit: int, has_dead_letters: bool) -> list[StateBatch]:
         if not self._runs.acquired:
             return []
         batches: list[StateBatch] = []
@@ -282,19 +330,25 @@ class ShareWindow:
                 if run.write:
                     run.due_ms = _OVER
                 else:
-                    batches.append(self._let_go(run, delivery_limit))
+                    batches.append(self._let_go(run, delivery_limit, has_dead_letters))
         if batches:
             self._runs.merge(batches[0].first, batches[-1].last + 1)
             self._runs.drop_terminal_prefix()
         return _joined(batches)
 
-    def _let_go(self, run: Run, delivery_limit: int) -> StateBatch:
-        is_last = run.count >= delivery_limit
-        if is_last:
-            self.archived_at_limit += run.end - run.first
-        batch = _batch(run, _ARCHIVED if is_last else _AVAILABLE)
-        self._runs.change(run, batch.state)
+    def _let_go(self, run: Run, delivery_limit: int, has_dead_letters: bool) -> StateBatch:
+        state = _AVAILABLE if run.count < delivery_limit else self._given_up(run, has_dead_letters)
+        batch = _batch(run, state)
+        self._runs.change(run, state)
         return batch
+
+    def _given_up(self, run: Run, has_dead_letters: bool) -> DeliveryState:
+        """The state of a run whose deliveries are used up."""
+        self.archived_at_limit += run.end - run.first
+        if not has_dead_letters:
+            return _ARCHIVED
+        self.dead.append(_dead(run, is_rejected=False))
+        return _ARCHIVING
 
     # The log --------------------------------------------------------------------------------------------------------
 
@@ -333,8 +387,10 @@ class _Acquiring:
         self._has_archived = False
 
     def acquire(self, fetched: Sequence[ReadBatch], offset: int) -> Acquisition:
-        at = offset
-        for first, end, is_delivered, _ in fetched:
+        at, index = offset, 0
+        while index < len(fetched):
+            first, end, is_delivered, _ = fetched[index]
+            index += 1
             if end <= at:
                 continue
             if self._is_over or self._left <= 0:
@@ -344,8 +400,35 @@ class _Acquiring:
                 at = first
             (self._acquire_batch if is_delivered else self._archive)(at, end)
             at = end
+            if self._ranges and self._ranges[-1][1] + 1 == at == self._runs.end and self._ranges[-1][2] == 1:
+                index = self._acquire_following(fetched, index)
+                at = self._runs.end
         self._runs.merge(offset, at)
         return Acquisition([AcquiredRange(*each) for each in self._ranges], self._has_archived)
+
+    def _acquire_following(self, fetched: Sequence[ReadBatch], index: int) -> int:
+        """Take the stored batches from `index` on that are as new as the one that was taken last and lie right behind
+        it, as far as they fit in whole: of small batches there are thousands. Returns the index of the first other
+        one."""
+        ranges, limits, at = self._ranges, self._limits, self._runs.end
+        last, left, room = ranges[-1], self._left, self._room
+        if limits.is_exact:
+            room = min(room, left)
+        while index < len(fetched) and left > 0:
+            first, end, is_delivered, _ = fetched[index]
+            size = end - at
+            if first != at or size > room or not is_delivered:
+                break
+            if at - last[0] >= limits.batch_size:
+                last[1] = at - 1
+                last = [at, at, 1]
+                ranges.append(last)
+            at, left, room, index = end, left - size, room - size, index + 1
+        last[1] = at - 1
+        self._left = left
+        if at > self._runs.end:
+            self._runs.extend(at)
+        return index
 
     def _acquire_batch(self, first: int, end: int) -> None:
         """Take what is free of one stored batch, or its last part."""
@@ -381,8 +464,10 @@ class _Acquiring:
         """Take a run that was delivered before, or its first part."""
         limits, runs = self._limits, self._runs
         if run.count >= limits.delivery_limit:
-            self._window.archived_at_limit += run.end - run.first
-            self._archive(run.first, run.end)  # the limit was lowered
+            state = self._window._given_up(run, limits.has_dead_letters)  # the limit was lowered
+            self._runs.change(run, state)
+            self._has_archived = True
+            runs.drop_terminal_prefix()
             return
         size = run.end - run.first
         portion = min(size, self._left) if limits.is_exact else size
@@ -456,13 +541,17 @@ def done_after(window: ShareWindow, writes: Collection[int]) -> int:
     """Number of offsets of the window that are terminal once these writes have succeeded."""
     done = window.done
     for run in window.runs:
-        if run.write in writes and run.write and run.target is not _AVAILABLE:
+        if run.write in writes and run.write and run.target in TERMINAL:
             done += run.end - run.first
     return done
 
 
 def _batch(run: Run, state: DeliveryState) -> StateBatch:
     return StateBatch(run.first, run.end - 1, state, run.count)
+
+
+def _dead(run: Run, *, is_rejected: bool) -> DeadRecords:
+    return DeadRecords(run.first, run.end, run.count, is_rejected)
 
 
 def _joined(batches: list[StateBatch]) -> list[StateBatch]:

@@ -286,7 +286,7 @@ def _register(member: MemberState, now_ms: int, limits: MembershipSettings) -> D
 
 
 def _registered(member: MemberState, event: RegistrationAnswered, now_ms: int, limits: MembershipSettings) -> Decision:
-    if event.error_code == ErrorCode.NONE:
+    if event.error_code == ErrorCode.NONE and event.broker_epoch >= 0:
         return _accepted(member, event.broker_epoch)
     if event.error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION:
         return _duplicate(member, now_ms, limits)
@@ -300,6 +300,8 @@ def _registered(member: MemberState, event: RegistrationAnswered, now_ms: int, l
     if sentence is not None:
         return _lose(member, sentence)
     complaint = f"the controller answered error {event.error_code}"
+    if event.error_code == ErrorCode.NONE:
+        complaint = f"the controller answered broker epoch {event.broker_epoch}, which no registration has"
     return _try_again(replace(member, complaint=complaint, duplicate_since_ms=None), now_ms, limits)
 
 

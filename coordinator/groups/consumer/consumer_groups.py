@@ -102,12 +102,11 @@ class ConsumerGroups(HeldGroups[ConsumerGroup, _HeldGroup]):
         if there is no such member."""
         group = self.current(group_id)
         member = None if group is None else group.members.get(member_id)
-        left_ms = self._timers.left_ms(TimerKey(group_id, ConsumerTimerKind.SESSION, member_id))
-        if member is None or left_ms is None:
+        if member is None:
             return None
         classic = member.classic
         timeout_ms = self.config_of(group_id).session_timeout_ms if classic is None else classic.session_timeout_ms
-        return max(0, round(timeout_ms - left_ms))
+        return self._silent_ms(group_id, member_id, timeout_ms)
 
     def becomes_classic(self, group_id: str) -> bool:
         """True while it is not durable yet that the group is a classic one."""

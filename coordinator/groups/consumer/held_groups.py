@@ -9,7 +9,12 @@ from typing import Any, Generic, TypeVar
 
 from eosin.coordinator.groups.consumer.member_timers import MemberTimers, TimerKey
 from eosin.coordinator.groups.consumer.ports import ClusterTopics
-from eosin.coordinator.groups.consumer.rules.events import CancelMemberTimer, StartMemberTimer, TimerEffect
+from eosin.coordinator.groups.consumer.rules.events import (
+    CancelMemberTimer,
+    ConsumerTimerKind,
+    StartMemberTimer,
+    TimerEffect,
+)
 from eosin.coordinator.groups.consumer.rules.topics import TopicHashes, Topics
 from eosin.coordinator.groups.log import records as group_records
 from eosin.coordinator.groups.log.writer import LogWriter, Settled
@@ -88,6 +93,15 @@ class HeldGroups(Generic[_Group, _Held]):
         """True while the group is being deleted."""
         held = self._held.get(group_id)
         return held is not None and held.is_going
+
+    def _silent_ms(self, group_id: str, member_id: str, timeout_ms: int) -> int | None:
+        """Time since the session of a member, of so many ms, began anew; None if it has none."""
+        left_ms = self._timers.left_ms(TimerKey(group_id, ConsumerTimerKind.SESSION, member_id))
+        return None if left_ms is None else max(0, round(timeout_ms - left_ms))
+
+    def end_session(self, group_id: str, member_id: str) -> bool:
+        """End the session of a member as if it had been silent for all of it; False where there is none."""
+        return self._timers.run_out(TimerKey(group_id, ConsumerTimerKind.SESSION, member_id))
 
     def write(self, records: Sequence[NewRecord], settled: Settled) -> None:
         """Write records of the partition's groups."""

@@ -90,6 +90,15 @@ class MemberTimers:
             self._queue = [each for each in self._queue if self._counts(each)]
             heapify(self._queue)
 
+    def run_out(self, key: TimerKey) -> bool:
+        """Let a timer run out before its time; False if it does not run."""
+        running = self._running.get(key)
+        if running is None:
+            return False
+        self.cancel(key)
+        self._fired(key, running.epoch)
+        return True
+
     def left_ms(self, key: TimerKey) -> float | None:
         """Time until a timer runs out, below 0 if its turn has not come yet; None if it does not run."""
         running = self._running.get(key)

@@ -29,7 +29,8 @@ _VERSION_BYTES: Final = 2
 _OFFSET_KEYS: Final = (b"\0\0", b"\0\1")
 """Versions of a key that names a group and a partition, alike from there on."""
 _GROUP_KEY: Final = b"\0\2"
-_CONSUMER_GROUP_KEY: Final = b"\0\3"
+_GROUP_KEYS_WITH_TIMES: Final = (b"\0\3", b"\0\x11")
+"""Of the own records of consumer and streams groups."""
 
 
 class Loader:
@@ -61,8 +62,9 @@ class Loader:
         """The last record of each key of these kinds."""
         self.count_of_other_kinds = 0
         """Number of such records so far."""
-        self.consumer_group_times: dict[bytes, int] = {}
-        """The time of each among them that is a consumer group's own: all records of a batch are of one time."""
+        self.group_times: dict[bytes, int] = {}
+        """The time of each among them that is a consumer or streams group's own. All records of a batch are of one
+        time."""
 
     async def load(self, log: CoordinatorLog, ahead: Callable[[], Awaitable[None]] | None = None) -> None:
         """Read the whole log. Meanwhile `ahead` may take its time with what has been read. Raises CorruptRecords,
@@ -100,8 +102,8 @@ class Loader:
             elif kind in self._other_kinds:
                 self.of_other_kinds[key] = record
                 self.count_of_other_kinds += 1
-                if kind == _CONSUMER_GROUP_KEY:
-                    self.consumer_group_times[key] = header.max_timestamp
+                if kind in _GROUP_KEYS_WITH_TIMES:
+                    self.group_times[key] = header.max_timestamp
             elif read(record) is None:
                 self._unknown[kind] = self._unknown.get(kind, 0) + 1
 

@@ -66,8 +66,8 @@ ConsumerConfigOf = Callable[[str], ConsumerGroupConfig]
 
 @dataclass(frozen=True, slots=True)
 class ShareGroupConfig:
-    """Settings of one share group (KIP-932), by Kafka's names without `group.share.` or `share.`: those of the broker,
-    or the group's own in their place (share-groups.md 10)."""
+    """Settings of one share group (KIP-932), by Kafka's names without `group.share.`, `share.` or `errors.`: those of
+    the broker, or the group's own in their place (share-groups.md 10)."""
 
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 5_000
@@ -91,6 +91,10 @@ class ShareGroupConfig:
     """read_uncommitted or read_committed, whatever the members say."""
     renew_acknowledge_enable: bool = True
     """Members may renew the locks of their records (KIP-1222)."""
+    deadletterqueue_topic_name: str = ""
+    """The topic that dead letters go to (KIP-1191); empty for none."""
+    deadletterqueue_copy_record_enable: bool = False
+    """Dead letters have key, value and headers of their records; else they only say which records those were."""
 
 
 ShareConfigOf = Callable[[str], ShareGroupConfig]
@@ -114,6 +118,14 @@ class StreamsGroupConfig:
     """The first members of a group wait so long for others before tasks are dealt out."""
     eosin_topology_max_tasks: int = 10_000
     """Tasks of one group."""
+    eosin_topology_description_max_bytes: int = 262_144
+    """A description of a topology (KIP-1331) at most; 0 if no member is asked for one."""
+    rack_aware_assignment_tags: tuple[str, ...] = ()
+    """Client tags that each member is to have; no assignor looks at them."""
+    task_offset_interval_ms: int = 60_000
+    """Members report how far their copies have come so often."""
+    acceptable_recovery_lag: int = 10_000
+    """Records that a copy may be behind and yet count as caught up; members are told it."""
 
 
 StreamsConfigOf = Callable[[str], StreamsGroupConfig]

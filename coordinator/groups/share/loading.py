@@ -1,87 +1,31 @@
 """`LoadedShareGroups`: the share groups in a partition of `__consumer_offsets` that is read (share-groups.md 9)."""
 
-import logging
 from typing import Final
 
-from eosin.coordinator.groups.consumer.log.records import encoded as encoded_of_consumer_group
-from eosin.coordinator.groups.consumer.log.replay import Replayed
-from eosin.coordinator.groups.consumer.rules.records import end_records as end_of_consumer_group
-from eosin.coordinator.groups.log import records as group_records
+from eosin.coordinator.groups.consumer.loaded_groups import LoadedGroups
 from eosin.coordinator.groups.log.loader import Loader
 from eosin.coordinator.groups.share.log.records import KIND_KEYS, encoded
-from eosin.coordinator.groups.share.log.replay import ReplayedShareGroups, replayed, replayed_in_steps
+from eosin.coordinator.groups.share.log.replay import replayed_in_steps
 from eosin.coordinator.groups.share.rules.group import ShareGroup
-from eosin.coordinator.groups.share.rules.records import end_records
+from eosin.coordinator.groups.share.rules.records import ShareRecord, end_records
 from eosin.coordinator.groups.share.share_groups import ShareGroups
-from eosin.coordinator.steps import InSteps
-from eosin.protocol.records.batch import NewRecord
 
-_LOG: Final = logging.getLogger("eosin.coordinator.groups")
 SHARE_KIND_KEYS: Final = KIND_KEYS
 
 
-class LoadedShareGroups:
+class LoadedShareGroups(LoadedGroups[ShareGroup, ShareRecord]):
     """The share groups that a loader has come across."""
 
     def __init__(self, loader: Loader) -> None:
         """`loader` keeps the records of `SHARE_KIND_KEYS`."""
-        self._loader = loader
-        self._found: ReplayedShareGroups = ReplayedShareGroups({}, {}, {}, {})
-        self._groups: list[ShareGroup] = []
-
-    def read(self) -> None:
-        """Put together the groups of what was read so far."""
-        self._found = replayed(self._loader.records_of(KIND_KEYS))
-
-    def read_in_steps(self) -> InSteps[None]:
-        """The same, in steps."""
-        self._found = yield from replayed_in_steps(self._loader.records_of(KIND_KEYS))
-
-    def settle_names(self, consumer_groups: Replayed) -> list[NewRecord]:
-        """Leave each name to one kind of group: the one whose record is the last. Returns the tombstones of what
-        belongs to no group. A name that stays here is taken from the others."""
-        loader, found = self._loader, self._found
-        tombstones: list[NewRecord] = []
-        for group_id, records in found.left_over.items():
-            tombstones += encoded(group_id, records)
-        for group_id, group in found.groups.items():
-            classic_offset = loader.group_offsets.get(group_id, -1)
-            consumer_offset = consumer_groups.offsets.get(group_id, -1)
-            if max(classic_offset, consumer_offset) > found.offsets[group_id]:
-                _LOG.warning("the group %.256r was a share group before, whose records are deleted", group_id)
-                tombstones += encoded(group_id, end_records(group))
-                continue
-            if classic_offset >= 0:
-                _LOG.warning("the group %.256r was a classic group before, whose record is deleted", group_id)
-                tombstones.append(group_records.group_tombstone(group_id))
-            if consumer_offset >= 0:
-                _LOG.warning("the group %.256r was a consumer group before, whose records are deleted", group_id)
-                before = consumer_groups.groups[group_id]
-                tombstones += encoded_of_consumer_group(group_id, end_of_consumer_group(before))
-            loader.groups.pop(group_id, None)
-            loader.group_offsets.pop(group_id, None)
-            self._groups.append(group)
-        return tombstones
-
-    def offset_of(self, group_id: str) -> int:
-        """The offset of the record of a group that was found; -1 if there is none."""
-        return self._found.offsets.get(group_id, -1)
-
-    def give_up(self, group_id: str) -> list[NewRecord]:
-        """Leave a name to a group of another kind. Returns the tombstones of the group that had it."""
-        if group_id not in self._found.groups:
-            return []
-        _LOG.warning("the group %.256r was a share group before, whose records are deleted", group_id)
-        groups, offsets = dict(self._found.groups), dict(self._found.offsets)
-        del offsets[group_id]
-        tombstones = encoded(group_id, end_records(groups.pop(group_id)))
-        self._found = self._found._replace(groups=groups, offsets=offsets)
-        return tombstones
-
-    @property
-    def names(self) -> frozenset[str]:
-        """The names that share groups have, once they are settled."""
-        return frozenset(group.group_id for group in self._groups)
+        super().__init__(
+            loader,
+            what="share group",
+            kinds=KIND_KEYS,
+            replayed=replayed_in_steps,
+            encoded=encoded,
+            end_records=end_records,
+        )
 
     def give(self, groups: ShareGroups) -> None:
         """Have the groups begin."""

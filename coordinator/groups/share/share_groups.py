@@ -100,6 +100,10 @@ class ShareGroups(HeldGroups[ShareGroup, _HeldShareGroup]):
                     self._timers.start(key, timeout_ms, epoch=member.epoch)
                 yield
 
+    def silent_ms(self, group_id: str, member_id: str) -> int | None:
+        """Time since a member was heard of, or since its group was loaded; None if there is no such member."""
+        return self._silent_ms(group_id, member_id, self.config_of(group_id).session_timeout_ms)
+
     def close(self) -> None:
         """Stop every timer. Nothing is answered any more but by the writer, which ends first."""
         self._computations.close()

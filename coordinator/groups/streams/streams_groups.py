@@ -25,6 +25,7 @@ from eosin.coordinator.groups.rules.config import GroupConfig, StreamsConfigOf
 from eosin.coordinator.groups.rules.group import Group
 from eosin.coordinator.groups.rules.write_errors import of_consumer_group
 from eosin.coordinator.groups.streams.log.records import encoded
+from eosin.coordinator.groups.streams.ports import StreamsGroupObserver
 from eosin.coordinator.groups.streams.rules.decide import StreamsOutcome, decide, reads_topics
 from eosin.coordinator.groups.streams.rules.events import (
     DelayEnded,
@@ -86,6 +87,7 @@ class StreamsGroups(HeldGroups[StreamsGroup, _HeldStreamsGroup]):
         super().__init__(timers, writer=writer, clock=clock, config=config, topics=topics)
         self._classic = classic
         self._computations = TargetComputations(clock=clock, keep=self._target_computed)
+        self.observer: StreamsGroupObserver | None = None
         self.config_of: StreamsConfigOf = config_of or (lambda _: config.streams)
 
     # Life
@@ -95,6 +97,8 @@ class StreamsGroups(HeldGroups[StreamsGroup, _HeldStreamsGroup]):
         for each in groups:
             group = replace(each, endpoint_epoch=self._first_endpoint_epoch())
             self._held[group.group_id] = _HeldStreamsGroup(group, group)
+            if self.observer is not None and group.members:
+                self.observer.streams_decided(group, group, None, self._clock.now_ms())
         if groups:
             self._begin_timers(groups)
 
@@ -127,6 +131,10 @@ class StreamsGroups(HeldGroups[StreamsGroup, _HeldStreamsGroup]):
         key = TimerKey(group_id, kind, member_id)
         if key not in self._timers:
             self._timers.start(key, delay_ms, epoch=epoch)
+
+    def silent_ms(self, group_id: str, member_id: str) -> int | None:
+        """Time since a member was heard of, or since its group was loaded; None if there is no such member."""
+        return self._silent_ms(group_id, member_id, self.config_of(group_id).session_timeout_ms)
 
     def close(self) -> None:
         """Stop every timer. Nothing is answered any more but by the writer, which ends first."""
@@ -165,6 +173,8 @@ class StreamsGroups(HeldGroups[StreamsGroup, _HeldStreamsGroup]):
             if not written.is_done:
                 written(ErrorCode.NONE, -1)
             return StreamsHappened(decided.answer, written, is_refused=True)
+        if decided.records and self.observer is not None:
+            self.observer.streams_decided(before, decided.group, event, self._clock.now_ms())
         if reads_topics(event):
             held.seen_version = version
             self.stats.streams_rebalances += decided.group.epoch > before.epoch

@@ -6,9 +6,8 @@ from typing import Final
 from eosin.coordinator.share_state.rules.batches import Batches
 from eosin.coordinator.share_state.rules.records import Change, StateSnapshot, StateUpdate
 from eosin.coordinator.share_states import DeliveryState, SharePartition, StateBatch
-from eosin.protocol.records.batch import NewRecord
+from eosin.protocol.records.batch import NewRecord, Record
 from eosin.protocol.records.internal import decode_key, decode_value, encode_key, encode_value
-from eosin.protocol.records.scan import KeyValue
 from eosin.protocol.schemas.records.share_group_state import (
     KINDS,
     ShareSnapshotKey,
@@ -24,7 +23,7 @@ _KEPT: Final = {
     0: DeliveryState.AVAILABLE,
     1: DeliveryState.AVAILABLE,  # whoever had acquired it does not know of it any more
     2: DeliveryState.ACKNOWLEDGED,
-    3: DeliveryState.ARCHIVED,
+    3: DeliveryState.ARCHIVING,
     4: DeliveryState.ARCHIVED,
 }
 
@@ -79,7 +78,7 @@ class RecordRead:
         """True for a snapshot and for the tombstone of a state."""
 
 
-def read_key(record: KeyValue) -> RecordRead | None:
+def read_key(record: Record) -> RecordRead | None:
     """The share partition of a record; None for a kind that Eosin does not know. Raises DecodeError."""
     key = decode_key(KINDS, record.key or b"")
     if key is None:
@@ -88,7 +87,7 @@ def read_key(record: KeyValue) -> RecordRead | None:
     return RecordRead(partition, is_snapshot=isinstance(key, ShareSnapshotKey))
 
 
-def read_change(found: RecordRead, record: KeyValue) -> Change:
+def read_change(found: RecordRead, record: Record) -> Change:
     """The content of a record. The tombstone of an update means what that of a snapshot does. Raises DecodeError, also
     for a version and a state that Eosin does not know."""
     if record.value is None:

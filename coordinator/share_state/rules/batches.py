@@ -25,12 +25,22 @@ def merged(stored: Batches, update: Sequence[StateBatch], *, start_offset: int) 
     offset is at most its last one."""
     if not update:
         return _cut(stored, start_offset)
+    if not stored and _is_merged(update):
+        return _cut(tuple(update), start_offset)  # a snapshot, which is merged already
     ordered = sorted(update)
     if any(one.last >= other.first for one, other in pairwise(ordered)):
         for each in ordered:
             stored = _with(stored, (each,))
         return _cut(stored, start_offset)
     return _cut(_with(stored, ordered), start_offset)
+
+
+def _is_merged(batches: Sequence[StateBatch]) -> bool:
+    """True if they are in order, and no two neighbours overlap or could be one."""
+    return all(
+        one.last + 1 < other.first or (one.last < other.first and _rank(one) != _rank(other))
+        for one, other in pairwise(batches)
+    )
 
 
 def _with(stored: Batches, update: Sequence[StateBatch]) -> Batches:

@@ -64,15 +64,17 @@ def initialize(
     return Decision(records=(begun,))
 
 
-def read(state: StoredState | None, *, leader_epoch: int) -> Decision:
-    """Let a leader read a state. A new leader epoch is written first: it fences what older leaders still write."""
+def read(state: StoredState | None, *, leader_epoch: int, confirms: bool = False) -> Decision:
+    """Let a leader read a state. A new leader epoch is written first: it fences what older leaders still write. With
+    `confirms` the present one is written, too: a coordinator that was deposed, and has not heard so, cannot."""
     if state is None:
         return _INVALID
-    if leader_epoch == NO_EPOCH or leader_epoch == state.leader_epoch:
-        return NOTHING_TO_DO
-    if leader_epoch < state.leader_epoch:
+    if NO_EPOCH != leader_epoch < state.leader_epoch:
         return Decision(ErrorCode.FENCED_LEADER_EPOCH)
-    update = StateUpdate(state.snapshot_epoch, leader_epoch, state.start_offset, state.delivery_complete_count, ())
+    epoch = max(leader_epoch, state.leader_epoch)
+    if epoch == state.leader_epoch and not confirms:
+        return NOTHING_TO_DO
+    update = StateUpdate(state.snapshot_epoch, epoch, state.start_offset, state.delivery_complete_count, ())
     return Decision(records=(update,))
 
 
@@ -170,11 +172,6 @@ def _is_valid(batch: StateBatch) -> bool:
 
 
 def _kept(batch: StateBatch) -> StateBatch:
-    """A batch as it is kept: nobody who takes over knows of locks, and what is being archived is archived."""
-    match batch.state:
-        case DeliveryState.ACQUIRED:
-            return batch._replace(state=DeliveryState.AVAILABLE)
-        case DeliveryState.ARCHIVING:
-            return batch._replace(state=DeliveryState.ARCHIVED)
-        case _:
-            return batch
+    """A batch as it is kept: nobody who takes over knows of locks. What is archiving stays so: whoever takes over
+    writes its dead letters (KIP-1191)."""
+    return batch._replace(state=DeliveryState.AVAILABLE) if batch.state is DeliveryState.ACQUIRED else batch

@@ -49,14 +49,17 @@ class ShareCoordinator:
         clock: Clock,
         config: ShareStateConfig,
         wire_clock: Clock | None = None,
+        confirms_reads: bool = False,
     ) -> None:
-        """Requests wait on `wire_clock`, by default `clock`."""
+        """Requests wait on `wire_clock`, by default `clock`. `confirms_reads`: others may coordinate the same states,
+        so each reader is told what a record shows to be the latest (cluster.md 6.10)."""
         self._logs = logs
         self._topics = topics
         self._prune = prune
         self._clock = clock
         self._wire_clock = wire_clock or clock
         self._config = config
+        self._confirms_reads = confirms_reads
         self.stats = ShareStateStats()
         self._shards: dict[int, StateShard] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -126,7 +129,10 @@ class ShareCoordinator:
 
     async def read(self, partition: SharePartition, *, leader_epoch: int) -> ShareState | ErrorCode:
         """ReadShareGroupState: the state for a leader, whose epoch is durable then."""
-        found = await self._decide(partition, lambda _, state: decide.read(state, leader_epoch=leader_epoch))
+        confirms = self._confirms_reads
+        found = await self._decide(
+            partition, lambda _, state: decide.read(state, leader_epoch=leader_epoch, confirms=confirms)
+        )
         if isinstance(found, ErrorCode):
             return found
         assert found is not None, "what does not exist cannot be read"

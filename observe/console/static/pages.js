@@ -4,6 +4,7 @@ import { Component } from "./vendor/preact.module.js";
 import { choose, chosen } from "./address.js";
 import { AbortHanging, DeleteRecords, EndTransaction, FenceId, RemoveMember, TestRecord } from "./actions.js";
 import { Charts } from "./charts.js";
+import { Members, SharedPartitions, StreamsFacts } from "./groups.js";
 import { Lanes } from "./lanes.js";
 import { Command, html, Json, LongTable, Outcome, since, State, Time, Countdown, to, topicOf } from "./parts.js";
 import {
@@ -147,11 +148,11 @@ const before = (row) => row.lag + (row.undecided ?? 0); // a group that is block
 export class Groups extends Chosen {
   render({ store }) {
     const { text } = this.choice();
-    const rows = this.derived.of(store.versions.groups, text, () => [...store.tables.groups.values()].filter((row) => row.key.toLowerCase().includes(text)).sort((one, other) => before(other) - before(one) || (one.key < other.key ? -1 : 1)));
-    return html`<h1>Consumer groups</h1>
-      <div class="filters"><label>Find <input type="search" value=${this.state.text} placeholder="group" onInput=${(event) => this.find(event)} /></label></div>
-      <p class="quiet">Record lag counts what readers of committed records will still get. Control records, aborted records and what is undecided are no lag. Partitions that a member has and the group has committed nothing for are "new": they count from the beginning of the log.</p>
-      <${LongTable} label="Consumer groups" columns=${told(groupColumns(), store.broker)} rows=${rows} empty=${store.broker ? "No group yet. Groups appear when they commit an offset or have a member." : "Nothing is known yet."} />
+    const rows = this.derived.of(store.versions.groups, text, () => [...store.tables.groups.values()].filter((row) => row.key.toLowerCase().includes(text) || row.kind === text).sort((one, other) => before(other) - before(one) || (one.key < other.key ? -1 : 1)));
+    return html`<h1>Groups</h1>
+      <div class="filters"><label>Find <input type="search" value=${this.state.text} placeholder="group, or kind" onInput=${(event) => this.find(event)} /></label></div>
+      <p class="quiet">Record lag counts what readers of committed records will still get. Control records, aborted records and what is undecided are no lag. Partitions that a member has and the group has committed nothing for are "new": they count from the beginning of the log. Of a share group it counts what is not done with.</p>
+      <${LongTable} label="All groups" columns=${told(groupColumns(), store.broker)} rows=${rows} empty=${store.broker ? "No group yet. Groups appear when they commit an offset or have a member." : "Nothing is known yet."} />
       <${Command} text="eosin groups list" /><${Json} watch="groups" />`;
   }
 }
@@ -295,15 +296,20 @@ export class Group extends Told {
   }
 
   render({ name, now, store }) {
-    return this.frame("Consumer groups", `eosin explain ${quoted(name)} --as group --timeline`, (facts, explained, isConsumers = facts.epoch >= 0) => html`
-      <dl class="facts"><dt>State</dt><dd>${facts.state}${facts.generation ? `, generation ${number(facts.generation)}` : ""}${isConsumers ? `, epoch ${number(facts.epoch)}${facts.epoch > facts.assignment_epoch ? `, assignment of epoch ${number(facts.assignment_epoch)}` : ""}` : ""}</dd>
-        ${facts.protocol && html`<dt>Assigned by</dt><dd>${facts.protocol}</dd>`}</dl>
-      <section><h2>Members</h2>${facts.seen_members?.length ? html`<div class="wide"><table class="plain"><thead><tr><th scope="col">Client id</th><th scope="col">Where</th><th scope="col">Reads</th>${isConsumers ? html`<th scope="col">Gives up, gets</th><th scope="col">Subscribed to</th><th scope="col" class="number">Epoch</th>${store.broker?.cluster ? "" : html`<th scope="col" class="number">Heard of</th>`}` : store.broker?.cluster ? "" : html`<th scope="col" class="number">Heard of</th><th scope="col" class="number">Session</th>`}</tr></thead>
-        <tbody>${facts.seen_members.map((each) => html`<tr key=${each.member_id}><td title=${each.member_id}>${each.client_id}${each.instance_id ? ` (${each.instance_id})` : ""}${each.is_leader ? html` <span class="quiet">assigns</span>` : ""}</td><td>${each.peer}${each.rack ? ` (rack ${each.rack})` : ""}</td><td>${each.assigned.length ? each.assigned.map((partition, index) => html`${index ? ", " : ""}<a href=${to("partitions", partition)}>${partition}</a>`) : html`<span class="quiet">nothing now</span>`}${each.assigned_more ? ` and ${number(each.assigned_more)} more` : ""}</td>${isConsumers ? html`<td>${(each.moves ?? []).join(", ") || html`<span class="quiet">nothing</span>`}</td><td>${(each.subscription ?? []).join(", ")}</td><td class="number">${each.epoch === -2 ? html`<span class="quiet">away</span>` : number(each.epoch ?? 0)}</td>${store.broker?.cluster ? "" : html`<td class="number">${each.heard_ms < 0 ? "" : `${since(each.heard_ms, now)} ago`}</td>`}` : store.broker?.cluster ? "" : html`<td class="number">${each.heard_ms < 0 ? html`<span class="quiet">joins</span>` : `${since(each.heard_ms, now)} ago`}</td><td class="number">${duration(each.session_timeout_ms)}</td>`}</tr>`)}</tbody></table></div>` : html`<p class="quiet">None: nobody reads now.</p>`}</section>
-      ${store.broker?.has_actions && facts.seen_members?.length > 0 && html`<${RemoveMember} group=${name} members=${facts.seen_members} />`}
-      <section><h2>Partitions</h2><div class="wide"><table class="plain"><thead><tr><th scope="col">Partition</th><th scope="col" class="number">Committed</th><th scope="col" class="number">LSO</th><th scope="col" class="number">Record lag</th><th scope="col" class="number">Control records</th><th scope="col" class="number">Undecided</th></tr></thead>
-        <tbody>${(facts.partitions ?? []).map((each) => html`<tr><td><a href=${to("partitions", each.partition)}>${each.partition}</a>${each.pending ? " (waits for a transaction)" : ""}</td><td class=${`number${isOutOfRange(each) ? " gone" : ""}`} title=${isOutOfRange(each) ? `The log has ${number(each.log_start ?? 0)} to ${number(each.high_watermark)}: readers that begin here are told OFFSET_OUT_OF_RANGE.` : ""}>${each.committed < 0 ? html`<span class="quiet">nothing</span>` : number(each.committed)}</td><td class="number">${number(each.last_stable)}</td><td class="number">${each.committed < 0 ? "" : (each.records ?? -1) < 0 ? `≤ ${number(Math.max(0, each.last_stable - Math.max(each.committed, each.log_start ?? 0)))}` : number(each.records)}</td><td class="number">${number(each.control_records ?? 0)}</td><td class="number">${number(Math.max(0, each.high_watermark - each.last_stable))}</td></tr>`)}</tbody></table></div>
-        ${!facts.partitions?.length && html`<p class="quiet">It has committed nothing.</p>`}</section>
+    return this.frame("Groups", `eosin explain ${quoted(name)} --as group --timeline`, (facts, explained) => html`
+      <dl class="facts"><dt>State</dt><dd>${facts.state}${facts.generation ? `, generation ${number(facts.generation)}` : ""}${facts.epoch >= 0 ? `, epoch ${number(facts.epoch)}${facts.epoch > facts.assignment_epoch ? `, assignment of epoch ${number(facts.assignment_epoch)}` : ""}` : ""}</dd>
+        ${facts.kind && html`<dt>Kind</dt><dd>${facts.kind}</dd>`}
+        ${facts.protocol && html`<dt>Assigned by</dt><dd>${facts.protocol}</dd>`}
+        ${facts.streams && html`<${StreamsFacts} told=${facts.streams} />`}</dl>
+      <section><h2>Members</h2><${Members} facts=${facts} now=${now} isCluster=${Boolean(store.broker?.cluster)} /></section>
+      ${store.broker?.has_actions && !facts.shared && !facts.streams && facts.seen_members?.length > 0 && html`<${RemoveMember} group=${name} members=${facts.seen_members} />`}
+      ${facts.shared ? html`<section><h2>Partitions</h2><${SharedPartitions} parts=${facts.shared} /></section>` : this.committed(facts)}
       <${Timeline} events=${explained.timeline} />`);
+  }
+
+  committed(facts) {
+    return html`<section><h2>Partitions</h2><div class="wide"><table class="plain"><thead><tr><th scope="col">Partition</th><th scope="col" class="number">Committed</th><th scope="col" class="number">LSO</th><th scope="col" class="number">Record lag</th><th scope="col" class="number">Control records</th><th scope="col" class="number">Undecided</th></tr></thead>
+        <tbody>${(facts.partitions ?? []).map((each) => html`<tr><td><a href=${to("partitions", each.partition)}>${each.partition}</a>${each.pending ? " (waits for a transaction)" : ""}</td><td class=${`number${isOutOfRange(each) ? " gone" : ""}`} title=${isOutOfRange(each) ? `The log has ${number(each.log_start ?? 0)} to ${number(each.high_watermark)}: readers that begin here are told OFFSET_OUT_OF_RANGE.` : ""}>${each.committed < 0 ? html`<span class="quiet">nothing</span>` : number(each.committed)}</td><td class="number">${number(each.last_stable)}</td><td class="number">${each.committed < 0 ? "" : (each.records ?? -1) < 0 ? `≤ ${number(Math.max(0, each.last_stable - Math.max(each.committed, each.log_start ?? 0)))}` : number(each.records)}</td><td class="number">${number(each.control_records ?? 0)}</td><td class="number">${number(Math.max(0, each.high_watermark - each.last_stable))}</td></tr>`)}</tbody></table></div>
+        ${!facts.partitions?.length && html`<p class="quiet">It has committed nothing.</p>`}</section>`;
   }
 }

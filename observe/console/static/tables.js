@@ -5,7 +5,7 @@ import { attention, CAUSES, deadline, duration, number, size } from "./words.js"
 
 const link = (page, name, tabindex) => html`<a href=${to(page, name)} tabindex=${tabindex} title=${name}>${name}</a>`;
 
-const UNTOLD = new Set(["Size", "Last", "Fenced", "Client", "Last commit"]); // what Kafka's protocol does not tell
+const UNTOLD = new Set(["Size", "Last", "Fenced", "Client", "Last commit", "In flight"]); // what Kafka's protocol does not tell
 
 /** The columns of a table, for another cluster than Eosin's without those that nobody could fill. */
 export const told = (columns, broker) => (broker?.cluster ? columns.filter((each) => !UNTOLD.has(each.title)) : columns);
@@ -51,10 +51,12 @@ function holder(row) {
 
 export const groupColumns = () => [
   { title: "Group", cell: (row, tab) => link("groups", row.key, tab), by: (row) => row.key },
+  { title: "Kind", width: 7, cell: (row) => row.kind ?? "", by: (row) => row.kind ?? "" },
   { title: "State", width: 8, cell: (row) => row.state, by: (row) => row.state },
   { title: "Members", width: 7.4, number: true, cell: (row) => number(row.members), by: (row) => -row.members },
   { title: "Partitions", width: 7.6, number: true, cell: (row) => number(row.partitions), by: (row) => -row.partitions },
   { title: "Record lag", width: 8.6, term: "record lag", number: true, cell: (row) => groupLag(row), by: (row) => -row.lag },
+  { title: "In flight", width: 6.6, term: "in flight", number: true, cell: (row) => (row.kind === "share" ? number(row.in_flight ?? 0) : ""), by: (row) => -(row.in_flight ?? 0) },
   { title: "Control records", width: 10.6, term: "marker", number: true, cell: (row) => number(row.control_records ?? 0), by: (row) => -(row.control_records ?? 0) },
   { title: "Undecided", width: 8.4, term: "behind", number: true, cell: (row) => number(row.undecided ?? 0), by: (row) => -(row.undecided ?? 0) },
   { title: "Last commit", width: 11, cell: (row) => (row.last_commit_ms > 0 ? html`<${Time} ms=${row.last_commit_ms} />${row.grows ? html` <b title="More lies before it than a minute ago, and it has committed nothing since.">grows</b>` : ""}` : row.members ? "never" : ""), by: (row) => row.last_commit_ms ?? -1 },

@@ -127,6 +127,7 @@ export const TERMS = {
   "fenced": "Refused, because its epoch is not the newest of its transactional id.",
   "marker": "The record that says in a partition whether a transaction was committed or aborted.",
   "prepared": "Decided, or kept for its database to decide (KIP-939).",
+  "in flight": "Records of a share group that its members have and have not acknowledged.",
   "record lag": "Records that a group's readers will still get: no control records, no aborted ones.",
   "time left": "Until the coordinator aborts the transaction (transaction.timeout.ms).",
 };

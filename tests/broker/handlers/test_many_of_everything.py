@@ -13,6 +13,7 @@ from eosin.broker.handlers.write_txn_markers import PARTITIONS_AT_ONCE
 from eosin.broker.unserved_groups import MOST_REPORTED
 from eosin.cluster.metadata.config_changes import MOST_CHANGES
 from eosin.cluster.metadata.topics import MAX_PARTITIONS_PER_CHANGE
+from eosin.model.features import LEVELS_OF_NEW_DIRECTORIES
 from eosin.network.many_items import CHARS_PER_ITEM, ITEMS_PER_TURN, in_parts
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -135,7 +136,7 @@ async def test_of_many_names_of_settings_those_that_exist_are_described(broker: 
 async def test_the_first_of_many_groups_are_told_why_they_are_refused(broker: GuardedBroker, made: Any) -> None:
     key = ApiKey.SHARE_GROUP_DESCRIBE if made is ShareGroupDescribeRequest else ApiKey.CONSUMER_GROUP_DESCRIBE
     names = tuple(f"g{number}" for number in range(3 * MOST_REPORTED))
-    lowered = (FeatureUpdateKey("group.version", 0, upgrade_type=2),)
+    lowered = tuple(FeatureUpdateKey(each, 0, upgrade_type=2) for each in LEVELS_OF_NEW_DIRECTORIES)
     await broker.ask(ADMIN, ApiKey.UPDATE_FEATURES, UpdateFeaturesRequest(1000, lowered))
     response = await broker.ask(ADMIN, key, made(names))
     assert [each.group_id for each in response.groups] == list(names)

@@ -127,7 +127,7 @@ async def test_a_feature_can_be_given_the_level_that_is_in_force(version: int) -
         (features(("transaction.version", -1)), "only supports versions 0-2"),
         (features(("transaction.version", 2), upgrade_type=7), "no such upgrade type"),
         (features(("group.version", 2)), "only supports versions 0-1"),
-        (features(("share.version", 2)), "only supports versions 0-1"),
+        (features(("share.version", 3)), "only supports versions 0-2"),
         (features(("streams.version", 2)), "only supports versions 0-1"),
         (features(("metadata.version", 30)), "does not support this feature"),
     ],

@@ -78,12 +78,12 @@ class Shares:
     @classmethod
     async def started(cls, **how: Any) -> "Shares":
         shares = cls(await DataBroker.started(group_share_assignment_interval_ms=0, **how))
-        assert (await shares.level(1)).error_code == NONE
         await shares.broker.create_topic(partitions=2)
         return shares
 
     async def level(self, level: int) -> Any:
-        update = FeatureUpdateKey(SHARE_VERSION, level, upgrade_type=1 if level else 2)
+        now = self.broker.cluster.features.level(SHARE_VERSION)
+        update = FeatureUpdateKey(SHARE_VERSION, level, upgrade_type=1 if level > now else 2)
         return await self.broker.call(update_features.API, UpdateFeaturesRequest(feature_updates=(update,)))
 
     async def heartbeat(self, epoch: int = 0, group: str = "g", member: str = "m", **fields: Any) -> Any:
@@ -276,6 +276,14 @@ async def test_the_names_of_offsets_are_bounded_and_malformed_ones_change_nothin
     assert (await shares.alter(5, -1)).responses[0].partitions[0].error_code == 3
     assert (await shares.alter(5, 0, group=" ")).error_code == ErrorCode.INVALID_GROUP_ID
     assert (await shares.describe("g"))[0].error_code == NOT_FOUND
+
+
+async def test_a_group_with_members_goes_from_dead_letters_to_none_and_back() -> None:
+    shares = await Shares.started()
+    await shares.heartbeat()
+    for level in (2, 1, 2, 1):
+        assert (await shares.level(level)).error_code == NONE
+        assert shares.broker.cluster.features.level(SHARE_VERSION) == level
 
 
 async def test_the_level_goes_back_when_no_share_group_has_members_and_its_groups_stay() -> None:

@@ -22,7 +22,7 @@ from eosin.broker.handlers import (
     update_features,
 )
 from eosin.broker.unserved_groups import MAX_GROUPS, GroupProtocol, UnservedGroups
-from eosin.model.features import GROUP_VERSION
+from eosin.model.features import LEVELS_OF_NEW_DIRECTORIES
 from eosin.network.api import Api, RequestContext
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.schemas.alter_share_group_offsets import AlterShareGroupOffsetsRequest
@@ -70,8 +70,8 @@ CONTEXT = RequestContext(api_version=0, client_id="c", client_host="/127.0.0.1",
 async def unserving() -> DataBroker:
     """A broker that serves none of the new protocols, as one whose directory is older."""
     broker = await DataBroker.started()
-    lowered = FeatureUpdateKey(GROUP_VERSION, 0, upgrade_type=2)
-    answer = await broker.call(update_features.API, UpdateFeaturesRequest(feature_updates=(lowered,)))
+    lowered = tuple(FeatureUpdateKey(each, 0, upgrade_type=2) for each in LEVELS_OF_NEW_DIRECTORIES)
+    answer = await broker.call(update_features.API, UpdateFeaturesRequest(feature_updates=lowered))
     assert answer.error_code == ErrorCode.NONE
     return broker
 

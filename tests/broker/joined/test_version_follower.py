@@ -67,7 +67,11 @@ def test_a_change_of_group_version_is_told_with_the_groups_that_it_ends(caplog: 
     caplog.set_level(logging.INFO)
     world = ScriptedCluster()
     held: list[str] = []
-    groups: Any = SimpleNamespace(consumer_groups_with_members=lambda most: held[:most])
+    groups: Any = SimpleNamespace(
+        consumer_groups_with_members=lambda most: held[:most],
+        share=SimpleNamespace(with_members=lambda most: ["queue"]),
+        streams=SimpleNamespace(with_members=lambda most: []),
+    )
     world.cluster.subscribe(GroupVersionFollower(groups, world.cluster))
     assert world.cluster.features.level("group.version") == 0
     world.publish(level(1, "group.version"))
@@ -84,5 +88,27 @@ def test_a_change_of_group_version_is_told_with_the_groups_that_it_ends(caplog: 
         "the cluster's group.version is 1 now, and was 0",
         "the cluster's group.version is 0 now, and was 1",
         "consumer groups with members are served no more, as a, b, c: their members need group.protocol=classic, and"
+        " leave when their sessions end",
+    ]
+
+
+def test_a_change_of_share_or_streams_groups_is_told_as_well(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    world = ScriptedCluster()
+    groups: Any = SimpleNamespace(
+        consumer_groups_with_members=lambda most: [],
+        share=SimpleNamespace(with_members=lambda most: ["queue"]),
+        streams=SimpleNamespace(with_members=lambda most: ["counts"]),
+    )
+    world.publish(level(1, "share.version"))
+    world.cluster.subscribe(GroupVersionFollower(groups, world.cluster))
+    world.publish(level(0, "share.version"), level(1, "streams.version"))
+    world.publish(level(0, "streams.version"))
+    assert [each.getMessage() for each in caplog.records] == [
+        "the cluster's share.version is 0 now, and was 1",
+        "share groups with members are served no more, as queue: their members leave when their sessions end",
+        "the cluster's streams.version is 1 now, and was 0",
+        "the cluster's streams.version is 0 now, and was 1",
+        "streams groups with members are served no more, as counts: their members need group.protocol=classic, and"
         " leave when their sessions end",
     ]

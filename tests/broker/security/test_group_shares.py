@@ -14,7 +14,7 @@ from eosin.broker.security.group_shares import COUNT_AGAIN_MS, GroupShares
 from eosin.coordinator.groups.consumer.rules.events import ConsumerHeartbeat
 from eosin.coordinator.groups.rules.group import Group
 from eosin.coordinator.groups.share.rules.events import ShareHeartbeat
-from eosin.coordinator.groups.streams.rules.events import StreamsHeartbeat
+from eosin.coordinator.groups.streams.rules.events import StreamsHeartbeat, TopologyDescribed
 from eosin.coordinator.groups.streams.topology.topology import Subtopology, Topology, topology_bytes
 from eosin.model.principals import Principal
 from eosin.protocol.errors import ErrorCode
@@ -102,6 +102,22 @@ async def test_topologies_of_streams_groups_fill_the_share_until_the_groups_are_
     assert set(await apis.groups.delete_groups([f"g-{number}" for number in range(20)])) == {ErrorCode.NONE}
     apis.clock.advance(COUNT_AGAIN_MS)
     assert await apis.shares.admits_after_count(mallory, "more", 60_000)
+
+
+async def test_the_description_of_a_topology_counts_until_its_group_is_deleted(apis: GroupApis) -> None:
+    topology = Topology(0, (Subtopology("0", ("orders",), (), (), (), (), ()),))
+    request = StreamsHeartbeat("m", 0, topology=topology, process_id="p", rebalance_timeout_ms=1000)
+    assert (await apis.groups.streams.heartbeat("g", request)).error is ErrorCode.NONE
+    context, size = asked_by("mallory"), SHARE // 2
+    assert apis.shares.admits(context, "g", size)
+    told = await apis.groups.streams.describe_topology("g", TopologyDescribed("m", 0, b"-" * size))
+    assert told.error is ErrorCode.NONE
+    assert not apis.shares.admits(context, "h", size)
+    assert not await apis.shares.admits_after_count(context, "h", size)
+    await apis.groups.streams.heartbeat("g", StreamsHeartbeat("m", -1))
+    await apis.groups.delete_groups(["g"])
+    apis.clock.advance(COUNT_AGAIN_MS)
+    assert await apis.shares.admits_after_count(context, "h", size)
 
 
 async def test_members_of_share_groups_fill_the_share_too_and_leave_room_when_they_go(apis: GroupApis) -> None:

@@ -17,6 +17,8 @@ from eosin.protocol.schemas.delete_share_group_offsets import (
     DeleteShareGroupOffsetsRequestTopic,
 )
 from eosin.protocol.schemas.find_coordinator import FindCoordinatorRequest
+from eosin.protocol.schemas.share_acknowledge import ShareAcknowledgeRequest
+from eosin.protocol.schemas.share_fetch import ShareFetchRequest
 from eosin.protocol.schemas.share_group_describe import ShareGroupDescribeRequest
 from eosin.protocol.schemas.share_group_heartbeat import ShareGroupHeartbeatRequest
 from eosin.protocol.schemas.update_features import FeatureUpdateKey, UpdateFeaturesRequest
@@ -33,8 +35,6 @@ NONE, NO_GROUP, NO_TOPIC = (
 @pytest.fixture
 async def broker() -> AsyncIterator[GuardedBroker]:
     async with guarded_broker() as running:
-        update = UpdateFeaturesRequest(feature_updates=(FeatureUpdateKey(SHARE_VERSION, 1, upgrade_type=1),))
-        assert (await running.ask(ADMIN, ApiKey.UPDATE_FEATURES, update, version=1)).error_code == NONE
         await running.create_topics("mine", "yours")
         yield running
 
@@ -51,6 +51,24 @@ async def test_a_member_reads_its_group_and_may_know_of_every_topic_that_it_name
     await broker.grant(ALICE, Operation.DESCRIBE, "mine")
     assert (await beat(broker, "mine", "yours")).error_code == NO_TOPIC
     assert (await beat(broker, "mine")).error_code == NONE
+
+
+async def fetch(broker: GuardedBroker) -> Any:
+    return await broker.ask(ALICE, ApiKey.SHARE_FETCH, ShareFetchRequest(group_id="g", member_id="m"), version=2)
+
+
+async def acknowledge(broker: GuardedBroker) -> Any:
+    request = ShareAcknowledgeRequest(group_id="g", member_id="m", share_session_epoch=1)
+    return await broker.ask(ALICE, ApiKey.SHARE_ACKNOWLEDGE, request, version=2)
+
+
+@pytest.mark.parametrize("asked", [beat, fetch, acknowledge])
+async def test_that_share_groups_are_not_served_is_told_before_a_denial(broker: GuardedBroker, asked: Any) -> None:
+    assert (await asked(broker)).error_code == NO_GROUP
+    lowered = (FeatureUpdateKey(SHARE_VERSION, 0, upgrade_type=2),)
+    request = UpdateFeaturesRequest(feature_updates=lowered)
+    assert (await broker.ask(ADMIN, ApiKey.UPDATE_FEATURES, request, version=1)).error_code == NONE
+    assert (await asked(broker)).error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
 async def test_a_group_is_described_to_whoever_may_know_of_it(broker: GuardedBroker) -> None:

@@ -4,16 +4,17 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from guarded_broker import ADMIN, GuardedBroker, guarded_broker
+from guarded_broker import GuardedBroker, guarded_broker
 from wire_streams_group import counting
 
-from eosin.model.features import STREAMS_VERSION
 from eosin.model.resources import Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.streams_group_describe import StreamsGroupDescribeRequest
 from eosin.protocol.schemas.streams_group_heartbeat import StreamsGroupHeartbeatRequest
-from eosin.protocol.schemas.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from eosin.protocol.schemas.streams_group_topology_description_update import (
+    StreamsGroupTopologyDescriptionUpdateRequest,
+)
 
 ALICE = "User:alice"
 GROUP = ResourceType.GROUP
@@ -29,8 +30,6 @@ MISSING_INTERNAL = 3
 @pytest.fixture
 async def broker() -> AsyncIterator[GuardedBroker]:
     async with guarded_broker() as running:
-        update = UpdateFeaturesRequest(feature_updates=(FeatureUpdateKey(STREAMS_VERSION, 1, upgrade_type=1),))
-        assert (await running.ask(ADMIN, ApiKey.UPDATE_FEATURES, update, version=1)).error_code == NONE
         await running.create_topics("mine")
         yield running
 
@@ -86,3 +85,17 @@ async def test_a_group_is_described_to_whoever_may_know_of_it_and_of_its_topics(
     await broker.grant(other, Operation.DESCRIBE, "g", kind=GROUP)
     assert await described(other) == NO_TOPIC
     assert await described(ALICE) == NONE
+
+
+async def test_a_topology_is_described_by_who_may_read_the_group(broker: GuardedBroker) -> None:
+    async def describe(user: str) -> int:
+        request = StreamsGroupTopologyDescriptionUpdateRequest("g", "m", 0)
+        answer = await broker.ask(user, ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE, request, version=0)
+        return int(answer.error_code)
+
+    assert await describe(ALICE) == NO_GROUP
+    await broker.grant(ALICE, Operation.READ, "g", kind=GROUP)
+    for name in ("mine", *INTERNAL):
+        await broker.grant(ALICE, Operation.DESCRIBE, name)
+    await join(broker)
+    assert await describe(ALICE) == NONE

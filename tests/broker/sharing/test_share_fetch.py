@@ -548,3 +548,25 @@ def test_the_fake_is_a_store() -> None:
 
     store: ShareStateStore = FakeShareStateStore()
     assert store is not None
+
+
+async def test_one_record_wakes_one_of_many_members_and_the_next_one_the_next() -> None:
+    workers = await started("a")
+    first = workers.member("first")
+    await first.fetch()
+    assert await first.acknowledge((0, 0, (ACCEPT,))) is NONE
+    members = [workers.member(f"m{number}") for number in range(50)]
+    begun = [member.begin(max_wait_ms=60_000) for member in members]
+    await settled()
+    partition = workers.sharing.partitions.known("workers", workers.topic_id, 0)
+    assert partition is not None
+    for number in range(3):
+        await workers.broker.produce(batch("b"))
+        await settled()
+        assert [each.done() for each in begun] == [place <= number for place in range(50)]
+    for _ in range(3):  # three at once, of which each is for one
+        workers.broker.log().append(batch("c"), now_ms=1)
+    await settled()
+    got = [await member.finish(each) for member, each in zip(members[3:4], begun[3:4], strict=True)]
+    assert values(got[0].responses[0].partitions[0]) == ["c", "c", "c"], "one fetch takes all that it may"
+    assert not begun[4].done()

@@ -8,14 +8,12 @@ from typing import Any
 
 import pytest
 from asked_broker import KILLED, STOPPED
-from client_features import raise_feature_on
 from virtual_broker import POWER_LOST, VirtualBroker
 from waiting import settled, until
 from wire import Wire
 from wire_producer import transactional
 
 from eosin.client.errors import ClientError
-from eosin.model.features import SHARE_VERSION
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import NewRecord, batches, build_batch, iter_records
@@ -151,7 +149,6 @@ class ShareBroker:
 
     async def begin(self) -> None:
         self.wire = await Wire.open(self.broker.address)
-        await raise_feature_on(self.wire, SHARE_VERSION, 1)
         await self.wire.create_topic("orders", partitions=2)
         await self.configure("share.auto.offset.reset", "earliest")
 

@@ -39,8 +39,13 @@ def merged(stored: dict[int, tuple[int, DeliveryState]], batches: Sequence[State
 class Partition:
     """A share partition, its log, its share coordinator, and members that keep what they were given."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, has_letters: bool = False) -> None:
         self.chosen = random.Random(seed)
+        self.has_letters = has_letters
+        self.promised: set[int] = set()
+        """Offsets whose members were told that their rejection counts: each has a dead letter in the end."""
+        self.letters: set[int] = set()
+        """Offsets with durable dead letters."""
         self.window = ShareWindow(0)
         self.now_ms = 0.0
         self.log: list[ReadBatch] = []
@@ -82,7 +87,7 @@ class Partition:
         if offset is None or offset >= self.log_end:
             return
         fetched = [each for each in self.log if each.end > offset][:reads]
-        limits = AcquireLimits(most, batch_size, is_exact, WINDOW, LIMIT)
+        limits = AcquireLimits(most, batch_size, is_exact, WINDOW, LIMIT, self.has_letters)
         before = {offset: run for run in self.window.runs for offset in range(run.first, run.end)}
         free = {offset for offset, run in before.items() if run.is_free}
         end = self.window.end
@@ -123,21 +128,28 @@ class Partition:
 
     def _acknowledge(self, member: str, wanted: list[Acknowledgement]) -> Transition | ErrorCode:
         begun = self.window.acknowledge(
-            member, wanted, delivery_limit=LIMIT, due_ms=self.now_ms + LOCK_MS, may_renew=True
+            member,
+            wanted,
+            delivery_limit=LIMIT,
+            due_ms=self.now_ms + LOCK_MS,
+            may_renew=True,
+            has_dead_letters=self.has_letters,
         )
         if isinstance(begun, Transition) and begun.batches:
             self.writing.append((begun, wanted, self.window.start))
         return begun
 
     def member_goes(self, member: str, is_written: bool) -> None:
-        self._write_states(self.window.release(member, delivery_limit=LIMIT), is_written)
+        states = self.window.release(member, delivery_limit=LIMIT, has_dead_letters=self.has_letters)
+        self._write_states(states, is_written)
         assert all(run.write for run in self.window.runs if run.member == member)
 
     # Time and writes
 
     def time_passes(self, passed_ms: float, is_written: bool) -> None:
         self.now_ms += passed_ms
-        self._write_states(self.window.expire(self.now_ms, delivery_limit=LIMIT), is_written)
+        states = self.window.expire(self.now_ms, delivery_limit=LIMIT, has_dead_letters=self.has_letters)
+        self._write_states(states, is_written)
         due_ms = self.window.next_due_ms()
         assert due_ms is None or due_ms > self.now_ms
 
@@ -149,14 +161,35 @@ class Partition:
         for first, end, kind in wanted:
             if kind in (AcknowledgeType.ACCEPT, AcknowledgeType.REJECT, AcknowledgeType.GAP):
                 self.accepted.update(range(first, end))
+            if kind is AcknowledgeType.REJECT and self.has_letters:
+                self.promised.update(each for each in range(first, end) if each >= self.window.start)
 
     def write_fails(self, reached: bool, is_written: bool) -> None:
         """Perhaps it has reached the share coordinator all the same, and only its answer was lost."""
         transition, _, start = self.writing.pop(0)
         if reached:
             self._store(transition.batches, start)
-        states = self.window.not_written(transition, now_ms=self.now_ms, delivery_limit=LIMIT)
+        states = self.window.not_written(
+            transition, now_ms=self.now_ms, delivery_limit=LIMIT, has_dead_letters=self.has_letters
+        )
         self._write_states(states, is_written)
+
+    # Dead letters
+
+    def letters_are_written(self, is_written: bool) -> None:
+        """All that there are to write; their archiving may be stored or not."""
+        dead, self.window.dead = self.window.dead, []
+        for each in dead:
+            self.letters.update(range(each.first, each.end))
+        for each in dead:
+            self._write_states(self.window.archive(each.first, each.end), is_written)
+        assert not self.window.archiving
+
+    def promised_letters_come_before_the_end(self) -> None:
+        states = self._states()
+        for offset in self.promised - self.letters:
+            is_under_way = offset in states and states[offset][0] is DeliveryState.ARCHIVING
+            assert offset < self.log_start or is_under_way, "a rejected record is done and has no dead letter"
 
     def _write_states(self, batches: Sequence[StateBatch], is_written: bool) -> None:
         assert all(batch.state is not DeliveryState.ACQUIRED for batch in batches)
@@ -166,7 +199,7 @@ class Partition:
     def _store(self, batches: Sequence[StateBatch], start: int) -> None:
         self.stored_start = max(self.stored_start, start)
         for batch in batches:
-            if batch.state in (DeliveryState.ACKNOWLEDGED, DeliveryState.ARCHIVED):
+            if batch.state > DeliveryState.ACQUIRED:
                 self.ended.update(range(batch.first, batch.last + 1))
         merged(self.stored, batches, self.stored_start)
 
@@ -174,7 +207,7 @@ class Partition:
         """Writes of the old one are refused from now on; what it was about to tell its members it tells nobody."""
         self.writing.clear()
         batches = [StateBatch(offset, offset, state, count) for offset, (count, state) in sorted(self.stored.items())]
-        self.window = ShareWindow.loaded(self.stored_start, batches, log_end=self.log_end)
+        self.window = ShareWindow.loaded(self.stored_start, batches, log_end=self.log_end, delivery_limit=LIMIT)
         self.window.move_start(self.log_start)
 
     # Always
@@ -199,7 +232,9 @@ class Partition:
         assert at == window.end
         assert window.acquired == sums[DeliveryState.ACQUIRED]
         assert window.available == sums[DeliveryState.AVAILABLE]
-        assert window.done + window.acquired + window.available == window.end - window.start
+        assert window.archiving == sums[DeliveryState.ARCHIVING]
+        done = window.end - window.start - window.acquired - window.available - window.archiving
+        assert window.done == done
         assert not any(run.is_terminal for run in list(window.runs)[:1]), "a start that is done"
 
     def window_is_no_larger_than_it_may_be(self) -> None:
@@ -210,10 +245,7 @@ class Partition:
         for offset in self.accepted:
             if offset >= self.window.end:
                 continue
-            assert offset < self.window.start or states[offset][0] in (
-                DeliveryState.ACKNOWLEDGED,
-                DeliveryState.ARCHIVED,
-            )
+            assert offset < self.window.start or states[offset][0] > DeliveryState.ACQUIRED
 
     def finish(self) -> None:
         """Whatever was left over is delivered in the end: members take all that they get, and accept it."""
@@ -222,9 +254,10 @@ class Partition:
             self._store(transition.batches, start)
             self.window.written(transition)
         for member in MEMBERS:
-            self.window.release(member, delivery_limit=LIMIT)
+            self.window.release(member, delivery_limit=LIMIT, has_dead_letters=self.has_letters)
         limits = AcquireLimits(4, 2, False, WINDOW, LIMIT)
         for _ in range(400):
+            self.letters_are_written(True)
             offset = self.window.next_offset(WINDOW)
             assert offset is not None
             if offset >= self.log_end:
@@ -238,6 +271,7 @@ class Partition:
             self.window.written(begun)
         assert self.window.start == self.window.end >= self.log_end
         assert not expected, "lost: it was neither acknowledged nor given up, and nobody gets it"
+        assert not {each for each in self.promised - self.letters if each >= self.log_start}
 
     def undelivered(self) -> set[int]:
         """Offsets that somebody has to get: all in the log, but for those that are done, or have been delivered as
@@ -256,6 +290,8 @@ class Partition:
         """One event, and all that is always true."""
         chosen = self.chosen
         member, is_written = chosen.choice(MEMBERS), chosen.random() < 0.7
+        if self.has_letters and chosen.random() < 0.1:
+            self.letters_are_written(is_written)
         match chosen.choices(range(10), WEIGHTS)[0]:
             case 0:
                 sizes = [(chosen.randint(1, 5), chosen.random() < 0.8) for _ in range(chosen.randint(1, 3))]
@@ -294,6 +330,7 @@ class Partition:
         self.runs_are_the_window()
         self.window_is_no_larger_than_it_may_be()
         self.accepted_offsets_stay_done()
+        self.promised_letters_come_before_the_end()
 
 
 WEIGHTS = (12, 25, 20, 4, 14, 4, 6, 3, 2, 2)
@@ -307,3 +344,12 @@ def test_the_window_keeps_its_promises_whatever_happens(seed: int) -> None:
     assert partition.accepted
     assert max(partition.delivered.values()) > 1
     partition.finish()
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_whatever_happens_a_rejected_record_ends_with_a_dead_letter(seed: int) -> None:
+    partition = Partition(seed, has_letters=True)
+    for _ in range(300):
+        partition.step()
+    partition.finish()
+    assert partition.letters

@@ -8,7 +8,7 @@ from eosin.cluster.membership.rules.registration import (
     lasting_refusal,
     registration_request,
 )
-from eosin.model.features import SUPPORTED_JOINED
+from eosin.model.features import HIGHEST_SHARE_VERSION, SUPPORTED_JOINED
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.schemas.broker_registration import Feature, Listener
 
@@ -52,8 +52,8 @@ def test_every_feature_is_named_with_its_range() -> None:
     assert features["transaction.version"] == Feature("transaction.version", 0, 2)
     assert features["eosin.version"] == Feature("eosin.version", 0, 2)
     assert features["group.version"] == Feature("group.version", 0, 1)
-    for name in ("share.version", "streams.version"):
-        assert features[name] == Feature(name, 0, 0)
+    assert features["share.version"] == Feature("share.version", 0, HIGHEST_SHARE_VERSION)
+    assert features["streams.version"] == Feature("streams.version", 0, 1)
     assert set(features) == set(SUPPORTED_JOINED)
 
 
@@ -69,10 +69,11 @@ def test_only_a_cordoned_directory_is_told_as_one() -> None:
     ("levels", "told"),
     [
         (
-            {"share.version": 2, "streams.version": 1},
-            "the cluster has share.version at level 2 (Eosin supports 0) and streams.version at level 1 (Eosin supports"
-            " 0): lower them with kafka-features.sh --bootstrap-controller one:9093 downgrade --feature share.version=0"
-            " --feature streams.version=0, or format the controllers of a new cluster with these options",
+            {"group.version": 2, "streams.version": 2},
+            "the cluster has group.version at level 2 (Eosin supports 0 to 1) and streams.version at level 2 (Eosin"
+            " supports 0 to 1): lower them with kafka-features.sh --bootstrap-controller one:9093 downgrade --feature"
+            " group.version=1 --feature streams.version=1, or format the controllers of a new cluster with these"
+            " options",
         ),
         (
             {"group.version": 2},

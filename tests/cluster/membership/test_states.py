@@ -136,6 +136,18 @@ def test_a_passing_error_is_tried_again_after_the_interval(error: ErrorCode) -> 
     assert broker.on(TimerExpired(), after_ms=2000) == (Register(57_500),)
 
 
+def test_a_registration_without_an_epoch_is_none() -> None:
+    """A broken controller says that all is well and gives no epoch: with -1 the broker would ask to be unfenced, since
+    a broker that never registered has -1 on disk."""
+    broker = Broker()
+    broker.on(Begin())
+    broker.on(FenceWanted(False))
+    assert broker.on(RegistrationAnswered(ErrorCode.NONE, -1, {}), after_ms=59_000) == (Wake(1000),)
+    assert broker.on(TimerExpired(), after_ms=1000) == (Enter(BrokerState.SHUTTING_DOWN),)
+    assert broker.lost is not None
+    assert broker.lost.endswith(": the controller answered broker epoch -1, which no registration has")
+
+
 def test_a_silent_controller_is_tried_again_until_the_time_is_over() -> None:
     broker = Broker()
     broker.on(Begin())
@@ -159,7 +171,7 @@ def test_a_silent_controller_is_tried_again_until_the_time_is_over() -> None:
 def test_a_lasting_refusal_ends_the_start_at_once(error: ErrorCode) -> None:
     broker = Broker()
     broker.on(Begin())
-    assert broker.refused(error, levels={"share.version": 1}) == (Enter(BrokerState.SHUTTING_DOWN),)
+    assert broker.refused(error, levels={"share.version": 3}) == (Enter(BrokerState.SHUTTING_DOWN),)
     assert broker.lost is not None
     assert ("share.version" in broker.lost) == (error is ErrorCode.UNSUPPORTED_VERSION)
 

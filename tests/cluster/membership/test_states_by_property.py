@@ -65,7 +65,9 @@ class World:
             events.append(StopWanted())
         if self.asking == "registration":
             error = data.draw(st.sampled_from(REFUSALS))
-            answered = RegistrationAnswered(error, -1 if error else data.draw(st.integers(self.registered, 1000)), {})
+            is_broken = data.draw(st.integers(0, 9)) == 0
+            epoch = -1 if error or is_broken else data.draw(st.integers(max(0, self.registered), 1000))
+            answered = RegistrationAnswered(error, epoch, {})
             events += [answered] * 3 + [NotAnswered("silence")]
         if self.asking == "heartbeat":
             answer = HeartbeatAnswered(
@@ -88,7 +90,7 @@ class World:
             self.now_ms, self.due_ms = max(self.now_ms, self.due_ms), None
         if isinstance(event, RegistrationAnswered | HeartbeatAnswered | NotAnswered):
             self.asking = None
-        if isinstance(event, RegistrationAnswered) and event.error_code == 0:
+        if isinstance(event, RegistrationAnswered) and event.error_code == 0 and event.broker_epoch >= 0:
             self.registered = event.broker_epoch
         if isinstance(event, EpochSaved):
             self.saved = self.unsaved.pop(0)

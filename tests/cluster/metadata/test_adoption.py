@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from consumer_group import RuledGroup
 from quorum_log import snapshot_of
+from share_group import RuledShareGroup
 
 from eosin.cli.__main__ import main
 from eosin.cluster.metadata.embedded_cluster import EmbeddedCluster
@@ -14,6 +15,7 @@ from eosin.cluster.quorum import bootstrap
 from eosin.model.acls import Acl
 from eosin.model.cluster import ConfigChange
 from eosin.model.credentials import CredentialChange, StoredCredential
+from eosin.model.features import SHARE_VERSION, SUPPORTED_JOINED
 from eosin.model.quota_table import QuotaChange
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import uuid_from_text
@@ -42,6 +44,7 @@ from eosin.storage.manager import Durability, LogManager
 
 CLUSTER = "abcdefghijklmnopqrstuw"
 OTHER = "ABCDEFGHIJKLMNOPQRSTUw"
+HIGHEST_SHARE_VERSION = SUPPORTED_JOINED[SHARE_VERSION][1]
 LEVELS = (FeatureLevelRecord("metadata.version", 33), FeatureLevelRecord("eligible.leader.replicas.version", 1))
 
 
@@ -235,10 +238,10 @@ async def test_consumer_groups_without_members_go_on_and_the_command_says_how(
     (place.data / "__consumer_offsets-7").mkdir()  # made, and never written to
     place.append("__consumer_offsets-0", *_records_of(_group(leaves=True)))
     assert place.adopt() == 0
-    assert capsys.readouterr().out.endswith(
+    assert (
         "consumer groups that go on: 1\nthe cluster begins with group.version 0: its consumers need"
         " group.protocol=classic, until eosin features upgrade group.version\n"
-    )
+    ) in capsys.readouterr().out
 
 
 async def test_consumer_groups_go_on_with_their_members_where_the_cluster_serves_them(
@@ -250,9 +253,36 @@ async def test_consumer_groups_go_on_with_their_members_where_the_cluster_serves
     file = place.data / "__consumer_offsets-0" / f"{0:020}.log"
     before = file.read_bytes()
     assert place.adopt() == 0
-    assert capsys.readouterr().out.endswith("\nconsumer groups that go on: 1\n")
+    said = capsys.readouterr().out
+    assert "\nconsumer groups that go on: 1\n" in said
+    assert "group.version 0" not in said
     assert file.read_bytes() == before, "members are in the log, and the cluster has the log"
     assert FeatureLevelRecord("group.version", 1) in place.records
+
+
+async def test_share_groups_go_on_as_well_where_the_cluster_serves_them(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await place.run_alone()
+    place.levels(FeatureLevelRecord("share.version", 1))
+    place.append("__eosin_metadata-0", _start(alone.FeatureLevel("share.version", 1)))
+    _share_members(place)
+    assert place.adopt() == 0
+    assert capsys.readouterr().out.endswith("\nshare groups that go on: 1\n")
+
+
+async def test_a_level_that_the_cluster_does_not_have_is_told_for_each_kind(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await place.run_alone()
+    levels = [alone.FeatureLevel(name, 1) for name in ("share.version", "streams.version")]
+    place.append("__eosin_metadata-0", _start(*levels))
+    assert place.adopt() == 0
+    assert capsys.readouterr().out.endswith(
+        "\nthe cluster begins with share.version 0: its share groups are refused, until eosin features upgrade"
+        " share.version\nthe cluster begins with streams.version 0: its applications need group.protocol=classic, until"
+        " eosin features upgrade streams.version\n"
+    )
 
 
 async def test_a_directory_at_level_1_of_group_version_is_adopted_with_a_word_where_the_cluster_is_at_0(
@@ -290,6 +320,13 @@ def _members(place: Place) -> None:
     place.append("__consumer_offsets-0", *_records_of(_group(leaves=False)))
 
 
+def _share_members(place: Place) -> None:
+    group = RuledShareGroup(orders=1)
+    group.join("m")
+    records = [NewRecord(each.key, each.value) for each in group.log.values()]
+    place.append("__consumer_offsets-0", *records)
+
+
 def _torn_offsets(place: Place) -> None:
     _members(place)
     file = place.data / "__consumer_offsets-0" / f"{0:020}.log"
@@ -297,11 +334,11 @@ def _torn_offsets(place: Place) -> None:
 
 
 def _unknown_level(place: Place) -> None:
-    place.append("__eosin_metadata-0", _start(alone.FeatureLevel("share.version", 1)))
+    place.append("__eosin_metadata-0", _start(alone.FeatureLevel("queue.version", 1)))
 
 
 def _share_version(place: Place) -> None:
-    place.levels(FeatureLevelRecord("share.version", 1))
+    place.levels(FeatureLevelRecord("share.version", HIGHEST_SHARE_VERSION + 1))
 
 
 def _foreign_controller(place: Place) -> None:
@@ -376,8 +413,16 @@ def _damaged(place: Place) -> None:
         (_emptied, "__eosin_metadata-0 has no record of a start"),
         (_members, "begins with group.version 0: format it with --feature group.version=1, or start its broker once"),
         (_torn_offsets, "__consumer_offsets-0 is damaged: "),
-        (_unknown_level, "it is at level 1 of share.version, which no quorum can be told of"),
-        (_share_version, "begins with share.version 1, and brokers of Eosin join at 0 to 0: format it anew as docs/"),
+        (_unknown_level, "it is at level 1 of queue.version, which no quorum can be told of"),
+        (
+            _share_version,
+            f"begins with share.version {HIGHEST_SHARE_VERSION + 1}, and brokers of Eosin join at 0 to"
+            f" {HIGHEST_SHARE_VERSION}: format it anew as docs/",
+        ),
+        (
+            _share_members,
+            "share groups have members, as g, and the controller in ",
+        ),
     ],
 )
 async def test_a_directory_that_cannot_be_adopted_is_refused_in_one_sentence_and_left_alone(

@@ -21,14 +21,18 @@ from eosin.model.cluster import (
     PartitionState,
     Topic,
 )
+from eosin.model.features import GROUP_VERSION, LEVELS_OF_NEW_DIRECTORIES, SHARE_VERSION, STREAMS_VERSION
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import METADATA_TOPIC, ZERO_UUID, TopicPartition
 from eosin.protocol.records.batch import NewRecord, build_batch
+from eosin.protocol.records.internal import encode_key, encode_value
+from eosin.protocol.schemas.records.cluster_metadata import FeatureLevel, StartKey, StartRecord
 from eosin.runtime.chance import SeededChance
 from eosin.runtime.clock import SystemClock
 from eosin.settings.broker import BrokerConfig
 from eosin.storage.results.log_results import AppendOrigin
 
+KINDS_OF_GROUPS = (GROUP_VERSION, SHARE_VERSION, STREAMS_VERSION)
 INTERNAL = ["__consumer_offsets", "__transaction_state"]
 OFFSETS = TopicPartition("__consumer_offsets", 0)
 
@@ -95,6 +99,38 @@ async def test_internal_topics_exist_from_the_first_start_and_no_log_but_the_met
     assert cluster.log_config("__consumer_offsets").cleanup_policy == {"compact"}
     assert cluster.log_config("__consumer_offsets").segment_bytes == 104_857_600
     assert list(logs.logs) == [METADATA_PARTITION]
+
+
+async def test_a_new_directory_begins_with_every_kind_of_group_and_makes_nothing_for_them() -> None:
+    logs = FakeLogManager()
+    cluster, _ = await started(logs)
+    assert {name: cluster.features.level(name) for name in KINDS_OF_GROUPS} == LEVELS_OF_NEW_DIRECTORIES
+    assert (list(cluster.topics), list(logs.logs)) == (INTERNAL, [METADATA_PARTITION])
+
+
+async def test_an_older_directory_keeps_its_levels_over_starts_until_they_are_raised() -> None:
+    logs = FakeLogManager()
+    await started(logs)
+    older = StartRecord(2, (FeatureLevel(GROUP_VERSION, 1),), 1)
+    metadata_log(logs).append(
+        bytes(build_batch([NewRecord(encode_key(StartKey()), encode_value(older, 0))], timestamp=0)),
+        now_ms=0,
+        origin=AppendOrigin.COORDINATOR,
+    )
+    for _ in range(2):
+        cluster, _ = await started(logs)
+        assert [cluster.features.level(name) for name in KINDS_OF_GROUPS] == [1, 0, 0]
+    await cluster.finalize_levels({SHARE_VERSION: 1})
+    cluster, _ = await started(logs)
+    assert [cluster.features.level(name) for name in KINDS_OF_GROUPS] == [1, 1, 0]
+
+
+async def test_a_level_that_was_lowered_in_a_new_directory_stays_lowered() -> None:
+    logs = FakeLogManager()
+    cluster, _ = await started(logs)
+    await cluster.finalize_levels({STREAMS_VERSION: 0})
+    cluster, _ = await started(logs)
+    assert [cluster.features.level(name) for name in KINDS_OF_GROUPS] == [1, 2, 0]
 
 
 async def test_the_metadata_log_is_no_topic() -> None:

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from eosin.protocol.schemas.create_topics import (
 )
 from eosin.protocol.schemas.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from eosin.protocol.schemas.elect_leaders import ElectLeadersRequest
-from eosin.protocol.schemas.records.metadata import RegisterControllerRecord
+from eosin.protocol.schemas.records.metadata import RegisterBrokerRecord, RegisterControllerRecord
 from eosin.protocol.types import Message
 from eosin.protocol.wire import codec
 
@@ -37,6 +38,8 @@ pytestmark = pytest.mark.virtual
 
 TRANSCRIPT = Path(__file__).parent / "transcripts" / "log-from-the-start.json"
 SESSION_MS = 1000
+
+FEATURES = tuple(Feature(name, low, high) for name, (low, high) in SUPPORTED_JOINED.items())
 
 
 class Cluster:
@@ -56,7 +59,9 @@ class Cluster:
         )
         self.now_ms = 0
 
-    def register(self, node_id: int, *, life: int = 1, previous_epoch: int = -1) -> Any:
+    def register(
+        self, node_id: int, *, life: int = 1, previous_epoch: int = -1, features: Sequence[Feature] = FEATURES
+    ) -> Any:
         """Broker `node_id` registers, in its life number so and so."""
         return self.controller.register(
             BrokerRegistrationRequest(
@@ -64,7 +69,7 @@ class Cluster:
                 cluster_id=self.log.cluster_id,
                 incarnation_id=bytes((node_id, life)).ljust(16, b"i"),
                 listeners=(Listener("PLAINTEXT", "127.0.0.1", 19092, 0),),
-                features=tuple(Feature(name, low, high) for name, (low, high) in SUPPORTED_JOINED.items()),
+                features=tuple(features),
                 log_dirs=(directory(node_id),),
                 previous_broker_epoch=previous_epoch,
             ),
@@ -201,7 +206,8 @@ def test_the_same_script_makes_the_records_that_apache_kafka_wrote() -> None:
     """`record_controller.record_first_start`, step by step"""
     cluster = Cluster()
     controller = cluster.controller
-    cluster.register(7)
+    (registered,) = (each for batch in recorded() for each in batch if isinstance(each, RegisterBrokerRecord))
+    cluster.register(7, features=[Feature(*msgspec.structs.astuple(each)) for each in registered.features])
     cluster.beat(7)
     orders = cluster.create("orders", (7,), (7,), retention_ms="1000")
     cluster.beat(7, fence=True)

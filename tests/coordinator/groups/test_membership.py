@@ -156,6 +156,29 @@ async def test_a_member_that_waits_to_join_is_not_expired_by_its_session(broker:
     assert (await second).generation_id == 2
 
 
+async def test_a_session_ends_on_demand_as_if_its_member_had_been_silent(broker: Broker) -> None:
+    leader, follower = await pair(broker)
+    assert broker.groups.end_session("g", follower) is ErrorCode.NONE
+    assert broker.groups.heartbeat("g", generation_id=2, member_id=follower) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert broker.groups.heartbeat("g", generation_id=2, member_id=leader) is ErrorCode.REBALANCE_IN_PROGRESS
+    assert broker.groups.end_session("g", follower) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert broker.groups.end_session("other", leader) is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+async def test_a_member_that_waits_for_others_has_no_session_that_could_end(broker: Broker) -> None:
+    first = await broker.member()
+    second = asyncio.ensure_future(broker.join(api_version=3))
+    await turns()
+    again = asyncio.ensure_future(broker.join(member_id=first.member_id))
+    sync = asyncio.ensure_future(broker.sync(await second))
+    await turns()
+    waiting = (await second).member_id
+    assert broker.groups.end_session("g", waiting) is ErrorCode.UNKNOWN_MEMBER_ID
+    await broker.sync(await again, {first.member_id: b"a", waiting: b"b"})
+    assert (await sync).assignment == b"b"
+    assert broker.groups.end_session("g", waiting) is ErrorCode.NONE
+
+
 async def test_a_join_phase_ends_without_absent_members(broker: Broker) -> None:
     first = await broker.member(session_timeout_ms=1_800_000)
     second = asyncio.ensure_future(broker.join(api_version=3))

@@ -1,7 +1,7 @@
 """What a request asks of a state (KIP-932; share-state.md 3)."""
 
 import pytest
-from share_state_fakes import ACKNOWLEDGED, ARCHIVED, AVAILABLE, batch
+from share_state_fakes import ACKNOWLEDGED, AVAILABLE, batch
 
 from eosin.coordinator.share_state.rules import decide
 from eosin.coordinator.share_state.rules.config import ShareStateConfig
@@ -124,11 +124,11 @@ def test_a_state_of_more_batches_than_one_record_holds_is_refused() -> None:
     assert write(state, *many[: len(many) // 2 + 1]).error is ErrorCode.INVALID_REQUEST
 
 
-def test_locks_are_not_kept_and_what_is_being_archived_is_archived() -> None:
+def test_locks_are_not_kept_and_what_is_archiving_stays_so() -> None:
     decision = write(initialized(), batch(0, 1, DeliveryState.ACQUIRED), batch(2, 3, DeliveryState.ARCHIVING))
     (update,) = decision.records
     assert isinstance(update, StateUpdate)
-    assert update.batches == (batch(0, 1, AVAILABLE), batch(2, 3, ARCHIVED))
+    assert update.batches == (batch(0, 1, AVAILABLE), batch(2, 3, DeliveryState.ARCHIVING))
 
 
 def test_every_so_many_updates_all_of_a_state_is_written() -> None:

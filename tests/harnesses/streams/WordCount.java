@@ -20,7 +20,8 @@ import org.apache.kafka.streams.state.Stores;
  *
  * A setting without a value is left out.
  *
- * It prints each state that it comes to. The end of stdin ends it.
+ * It prints each state that it comes to. The end of stdin ends it at once; a line closes it first, as an application is
+ * stopped for a while.
  */
 public final class WordCount {
     public static void main(String[] arguments) throws IOException {
@@ -58,7 +59,9 @@ public final class WordCount {
         KafkaStreams streams = new KafkaStreams(topology.build(), config);
         streams.setStateListener((now, before) -> System.out.println(now));
         streams.start();
-        while (System.in.read() >= 0) {}
+        if (System.in.read() >= 0) {
+            streams.close();
+        }
         Runtime.getRuntime().halt(0);
     }
 

@@ -1,5 +1,7 @@
-"""The copier on confluent-kafka: `python confluent.py [BUG]` (tests/support/lab_copier.py)."""
+"""The copier on confluent-kafka: `python confluent.py [BUG]` (tests/support/lab_copier.py). With the environment
+variable COPIER_GROUP_PROTOCOL=consumer it joins its group by the protocol of KIP-848."""
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,12 @@ sys.path.append(str(Path(__file__).parents[2] / "support"))
 
 from lab_copier import GROUP, Failed, Got, Offsets, main
 
+OF_THE_GROUP = (
+    {"group.protocol": "consumer"}
+    if os.environ.get("COPIER_GROUP_PROTOCOL") == "consumer"
+    else {"heartbeat.interval.ms": 200}
+)
+"""By KIP-848 the broker says how often a member sends a heartbeat."""
 CALL_S = 3.0
 """Of one call; a commit is called again."""
 
@@ -46,7 +54,7 @@ class ConfluentConsumer:
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
                 "isolation.level": isolation,
-                "heartbeat.interval.ms": 200,
+                **OF_THE_GROUP,
                 "fetch.wait.max.ms": 100,
             }
         )

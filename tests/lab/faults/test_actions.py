@@ -30,7 +30,7 @@ async def beat(broker: FaultyBroker) -> None:
 
 
 async def test_an_error_is_answered_and_nothing_executed(key: ApiKey) -> None:
-    async with faulty_broker() as broker:
+    async with faulty_broker(key) as broker:
         rule = armed(broker.rules, key, "error", code="NOT_COORDINATOR")
         broker.send(key)
         await turns()
@@ -39,7 +39,7 @@ async def test_an_error_is_answered_and_nothing_executed(key: ApiKey) -> None:
 
 
 async def test_an_error_after_is_a_lie_about_what_was_executed(key: ApiKey) -> None:
-    async with faulty_broker() as broker:
+    async with faulty_broker(key) as broker:
         rule = armed(broker.rules, key, "error", code="NOT_COORDINATOR", after=True)
         broker.send(key)
         await turns()
@@ -48,7 +48,7 @@ async def test_an_error_after_is_a_lie_about_what_was_executed(key: ApiKey) -> N
 
 
 async def test_a_request_is_executed_after_its_delay(key: ApiKey) -> None:
-    async with faulty_broker() as broker:
+    async with faulty_broker(key) as broker:
         rule = armed(broker.rules, key, "delay", ms=50)
         broker.send(key)
         await broker.clock.run(49)
@@ -60,7 +60,7 @@ async def test_a_request_is_executed_after_its_delay(key: ApiKey) -> None:
 
 
 async def test_a_delayed_answer_is_executed_first(key: ApiKey) -> None:
-    async with faulty_broker() as broker:
+    async with faulty_broker(key) as broker:
         broker.rules.arm({"match": {"api": spelled(key)}, "at": "answer", "do": {"action": "delay", "ms": 50}})
         broker.send(key)
         await broker.clock.run(49)
@@ -72,7 +72,7 @@ async def test_a_delayed_answer_is_executed_first(key: ApiKey) -> None:
 
 @pytest.mark.parametrize("point", ["request", "handled", "answer"])
 async def test_what_is_held_goes_on_when_it_is_released(key: ApiKey, point: str) -> None:
-    async with faulty_broker() as broker:
+    async with faulty_broker(key) as broker:
         rule = broker.rules.arm({"match": {"api": spelled(key)}, "at": point, "do": {"action": "hold", "name": "h"}})
         broker.send(key)
         await turns()
@@ -85,7 +85,7 @@ async def test_what_is_held_goes_on_when_it_is_released(key: ApiKey, point: str)
 
 
 async def test_a_lost_request_is_not_executed_and_its_connection_is_reset(key: ApiKey) -> None:
-    async with faulty_broker() as broker:
+    async with faulty_broker(key) as broker:
         rule = armed(broker.rules, key, "lose", what="request")
         broker.send(key)
         await turns()
@@ -95,7 +95,7 @@ async def test_a_lost_request_is_not_executed_and_its_connection_is_reset(key: A
 
 
 async def test_a_request_is_lost_with_a_connection_that_stalls(key: ApiKey) -> None:
-    async with faulty_broker() as broker:
+    async with faulty_broker(key) as broker:
         rule = armed(broker.rules, key, "lose", what="request", how="stall")
         broker.send(key)
         await turns()
@@ -108,7 +108,7 @@ async def test_a_request_is_lost_with_a_connection_that_stalls(key: ApiKey) -> N
 
 @pytest.mark.parametrize("how", ["reset", "fin"])
 async def test_a_lost_answer_leaves_the_client_without_knowing_what_was_executed(key: ApiKey, how: str) -> None:
-    async with faulty_broker() as broker:
+    async with faulty_broker(key) as broker:
         rule = armed(broker.rules, key, "lose", what="answer", how=how)
         broker.send(key)
         await turns()
@@ -118,7 +118,7 @@ async def test_a_lost_answer_leaves_the_client_without_knowing_what_was_executed
 
 
 async def test_a_stalled_answer_and_those_behind_it_come_with_the_release(key: ApiKey) -> None:
-    async with faulty_broker() as broker:
+    async with faulty_broker(key) as broker:
         rule = armed(broker.rules, key, "lose", what="answer", how="stall")
         broker.send(key)
         broker.peer.send(BEAT, 3, broker.heartbeat())
@@ -131,7 +131,7 @@ async def test_a_stalled_answer_and_those_behind_it_come_with_the_release(key: A
 
 @pytest.mark.parametrize("elsewhere", [False, True])
 async def test_a_duplicate_is_executed_twice_and_answered_once(key: ApiKey, elsewhere: bool) -> None:
-    async with faulty_broker() as broker:
+    async with faulty_broker(key) as broker:
         rule = armed(broker.rules, key, "duplicate", elsewhere=elsewhere, gap_ms=20)
         broker.send(key)
         await turns()
@@ -144,7 +144,7 @@ async def test_a_duplicate_is_executed_twice_and_answered_once(key: ApiKey, else
 
 
 async def test_what_follows_a_duplicate_on_its_connection_waits_and_elsewhere_overtakes_it(key: ApiKey) -> None:
-    async with faulty_broker() as broker:
+    async with faulty_broker(key) as broker:
         armed(broker.rules, key, "duplicate", gap_ms=20)
         broker.send(key)
         await turns()
@@ -158,7 +158,7 @@ async def test_what_follows_a_duplicate_on_its_connection_waits_and_elsewhere_ov
 
 
 async def test_a_reordered_request_is_executed_behind_another_one(key: ApiKey) -> None:
-    async with faulty_broker() as broker:
+    async with faulty_broker(key) as broker:
         rule = armed(broker.rules, key, "reorder", behind={"api": "Heartbeat"})
         broker.send(key)
         await turns()
@@ -169,7 +169,7 @@ async def test_a_reordered_request_is_executed_behind_another_one(key: ApiKey) -
 
 
 async def test_a_reordered_request_goes_on_when_nothing_comes(key: ApiKey) -> None:
-    async with faulty_broker() as broker:
+    async with faulty_broker(key) as broker:
         armed(broker.rules, key, "reorder", behind={"api": "Heartbeat"}, timeout_ms=100)
         broker.send(key)
         await broker.clock.run(100)
@@ -178,7 +178,7 @@ async def test_a_reordered_request_goes_on_when_nothing_comes(key: ApiKey) -> No
 
 
 async def test_a_detour_resets_the_connection_and_executes_the_request_later(key: ApiKey) -> None:
-    async with faulty_broker() as broker:
+    async with faulty_broker(key) as broker:
         rule = armed(broker.rules, key, "detour", behind={"api": "Heartbeat"})
         broker.send(key)
         await turns()
@@ -190,7 +190,7 @@ async def test_a_detour_resets_the_connection_and_executes_the_request_later(key
 
 @pytest.mark.parametrize("how", ["fin", "rst"])
 async def test_a_closed_connection_has_executed_nothing(key: ApiKey, how: str) -> None:
-    async with faulty_broker() as broker:
+    async with faulty_broker(key) as broker:
         rule = armed(broker.rules, key, "close", how=how)
         broker.send(key)
         await turns()
@@ -199,7 +199,7 @@ async def test_a_closed_connection_has_executed_nothing(key: ApiKey, how: str) -
 
 
 async def test_an_answer_breaks_off_after_some_bytes(key: ApiKey) -> None:
-    async with faulty_broker() as broker:
+    async with faulty_broker(key) as broker:
         rule = armed(broker.rules, key, "close", bytes=6)
         broker.send(key)
         await turns()
@@ -208,7 +208,7 @@ async def test_an_answer_breaks_off_after_some_bytes(key: ApiKey) -> None:
 
 
 async def test_an_answer_trickles(key: ApiKey) -> None:
-    async with faulty_broker() as broker:
+    async with faulty_broker(key) as broker:
         rule = armed(broker.rules, key, "trickle", bytes=5, every_ms=10)
         broker.send(key)
         await turns()
@@ -225,7 +225,7 @@ async def test_an_answer_trickles(key: ApiKey) -> None:
 
 
 async def test_a_throttled_client_is_told_and_not_read(key: ApiKey) -> None:
-    async with faulty_broker() as broker:
+    async with faulty_broker(key) as broker:
         rule = armed(broker.rules, key, "throttle", ms=300)
         broker.send(key)
         await turns()
@@ -240,7 +240,7 @@ async def test_a_throttled_client_is_told_and_not_read(key: ApiKey) -> None:
 
 
 async def test_an_answer_is_rewritten_by_a_function(key: ApiKey) -> None:
-    async with faulty_broker() as broker:
+    async with faulty_broker(key) as broker:
         rule = armed(broker.rules, key, "rewrite", lambda seen: replace(seen.response, throttle_time_ms=77))
         broker.send(key)
         await turns()
@@ -251,7 +251,7 @@ async def test_an_answer_is_rewritten_by_a_function(key: ApiKey) -> None:
 @pytest.mark.parametrize("point", ["request", "handled", "answer"])
 async def test_a_function_is_called_at_a_point(key: ApiKey, point: str) -> None:
     seen: list[tuple[ApiKey, list[ApiKey]]] = []
-    async with faulty_broker() as broker:
+    async with faulty_broker(key) as broker:
 
         async def note(observed: ObservedRequest) -> None:
             seen.append((observed.api.key, list(broker.executed)))

@@ -1,5 +1,6 @@
 """`broker.faults` as a test has it: in a thread, for asyncio, in another process, by pytest; and with a real client."""
 
+import asyncio
 import subprocess
 import sys
 import threading
@@ -102,6 +103,38 @@ def test_a_broker_does_not_close_over_a_rule_that_never_fired() -> None:
         last.faults.on("EndTxn").lose("answer")
         with pytest.raises(LabError, match="never fired"):
             last.faults.clear()
+
+
+async def test_a_wait_for_rest_names_the_rule_that_holds_something(broker: Broker) -> None:
+    with broker.faults.on("EndTxn", transactional_id="held").hold() as rule:
+        committing = asyncio.create_task(commit(broker.bootstrap, "held"))
+        await asyncio.to_thread(rule.wait_fired, timeout=HANG_S)
+        with pytest.raises(LabError, match=rf"not quiet after .*: rule {rule.id} \(EndTxn.*\) holds 1 request; open"):
+            await asyncio.to_thread(broker.settle, timeout=0)
+        await asyncio.to_thread(broker.clock.advance, seconds=1)
+    await committing
+    broker.settle(timeout=HANG_S)
+
+
+async def test_time_does_not_wait_for_records_that_a_rule_keeps_from_being_durable(broker: Broker) -> None:
+    with broker.faults.on(topic="orders").at("appended").hold() as rule:
+        committing = asyncio.create_task(commit(broker.bootstrap, "undurable"))
+        await asyncio.to_thread(rule.wait_fired, timeout=HANG_S)
+        await asyncio.to_thread(broker.clock.advance, seconds=1)
+    await committing
+    assert broker.transactions("undurable").outcomes == ["commit"]
+
+
+async def test_what_goes_wrong_in_a_function_of_a_rule_is_in_the_history() -> None:
+    async with AsyncBroker(topics=["orders"]) as failing:
+        await failing.faults.on("EndTxn").call(lambda seen: 1 // 0)
+        await commit(failing.bootstrap, "t")
+        (line,) = [each for each in await failing.history.transcript() if "  internal " in each]
+        assert line.endswith(
+            "a rule failed, and its request went on without it: ZeroDivisionError: integer division or modulo by zero"
+        )
+        (complaint,) = await failing.complaints(dismiss=True)
+        assert complaint in line
 
 
 async def test_faults_are_awaited_in_an_event_loop() -> None:

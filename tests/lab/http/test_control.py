@@ -7,6 +7,7 @@ import pytest
 from confluent_kafka import Producer
 from waiting import HANG_S
 
+from eosin.lab.clock.quiet import BusyError, Quiet
 from eosin.lab.http.application import ENDPOINTS
 from eosin.lab.http.failures import BROKER_DOWN
 from eosin.lab.http.hosts import Lab
@@ -268,7 +269,27 @@ async def test_a_group_shows_its_offsets(control: Control) -> None:
     _, seen = await control("GET", "/groups/g?topic=orders")
     assert seen["offsets"] == [{"topic": "orders", "partition": 0, "committed": None, "pending": None}]
     assert await code_of(control, "POST", "/groups/g/kick") == (400, "bad_request")
+    assert await code_of(control, "POST", "/groups/g/expire", {"member": "m"}) == (400, "unknown_member")
     assert await code_of(control, "POST", "/groups/g/rebalance") == (400, "bad_request")
+
+
+async def test_features_are_raised_and_lowered(control: Control) -> None:
+    for level in (1, 0):
+        assert (await control("POST", "/features", {"levels": {"share.version": level}}))[0] == 200
+    wrong = {"levels": {"shares": 1}}
+    assert await code_of(control, "POST", "/features", wrong) == (400, "unknown_feature")
+
+
+async def test_a_broker_that_does_not_come_to_rest_says_so(control: Control, monkeypatch: pytest.MonkeyPatch) -> None:
+    open_one = {"values": ["a"], "transactional_id": "t", "commit": False}
+    assert (await control("POST", "/topics/orders/records", open_one))[0] == 201
+
+    async def works_on(*_: object) -> None:
+        raise BusyError("the broker does not come to rest: 7 bytes are not durable yet")
+
+    monkeypatch.setattr(Quiet, "idle", works_on)
+    assert await code_of(control, "POST", "/clock/advance", {"ms": 1}) == (409, "not_idle")
+    assert await code_of(control, "POST", "/transactions/t/expire") == (409, "not_idle")
 
 
 async def test_the_history_is_read_and_forgotten(control: Control) -> None:
@@ -322,6 +343,7 @@ async def test_every_path_that_needs_the_broker_says_that_it_is_down(control: Co
     await lab.broker.stop()
     bodies: dict[str, Any] = {
         "/advertise": {"address": "localhost:9092"},
+        "/features": {"levels": {"share.version": 1}},
         "/topics": {"name": "more"},
         "/topics/{topic}/records": {"values": ["a"]},
         "/wait": {"until": "consumed", "group": "g", "topic": "orders"},

@@ -39,6 +39,7 @@ BODIES: dict[str, Any] = {
     "/disk/stop": {"call": 100_000},
     "/disk/tear": {"path": "nowhere"},
     "/faults": {**FAULT, "optional": True},
+    "/features": {"levels": {"share.version": 1}},
     "/instances/{instance}/steps": {"step": "commit"},
     "/leaders/move": {"topic": "orders"},
     "/network/bandwidth": {"bytes_per_s": None},
@@ -78,6 +79,11 @@ CASES: dict[tuple[str, str, int], Case] = {
     ("POST", "/disk/heal", 400): Case("POST", "/disk/heal", options=MEMORY),
     ("POST", "/disk/lose", 400): Case("POST", "/disk/lose", options=MEMORY),
     ("POST", "/snapshots", 400): Case("POST", "/snapshots", options=MEMORY),
+    ("POST", "/broker/settle", 408): Case(
+        "POST", "/broker/settle", {"quiet_ms": 1000, "timeout_ms": 1}, before=(("POST", "/broker/settle", {}),)
+    ),
+    ("POST", "/features", 409): Case("POST", "/features", {"levels": {"share.version": 9}}),
+    ("POST", "/groups/{group}/expire", 400): Case("POST", "/groups/none/expire"),
     ("POST", "/groups/{group}/rebalance", 400): Case("POST", "/groups/none/rebalance"),
     ("POST", "/transactions/{transaction}/expire", 400): Case(
         "POST",
@@ -98,8 +104,15 @@ CASES: dict[tuple[str, str, int], Case] = {
     ("POST", "/batch", 400): Case("POST", "/batch", {"method": "GET"}),
 }
 """The requests for errors that the following do not bring about."""
-ELSEWHERE = frozenset({("POST", "/scenarios/{scenario}/run", 409)})
-"""`test_scenarios` has it: a scenario runs already."""
+ELSEWHERE = frozenset(
+    {
+        ("POST", "/clock/advance", 409),
+        ("POST", "/transactions/{transaction}/expire", 409),
+        ("POST", "/scenarios/{scenario}/run", 409),
+    }
+)
+"""`test_control` has the first two: a broker that does not come to rest; `test_scenarios` the last: a scenario runs
+already."""
 
 
 def path_of(endpoint: ControlPath, name: str = "") -> str:

@@ -1,6 +1,7 @@
 """Real applications in scenarios: a copier that is right, and copiers with a planted mistake that are found out."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from eosin.lab.run.command import main
 
 pytestmark = pytest.mark.process
 
+DOCS = Path(__file__).parents[3] / "docs"
 COPIER = Path(__file__).parents[1] / "copiers" / "confluent.py"
 
 
@@ -47,6 +49,22 @@ def test_offsets_outside_of_the_transaction_are_found_out(tmp_path: Path) -> Non
     )
 
 
+@pytest.mark.full
+def test_members_with_epochs_are_fenced_as_those_of_a_generation_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COPIER_GROUP_PROTOCOL", "consumer")
+    code, results = run(tmp_path, "zombie-member,unstable-offsets,rebalance-mid-transaction")
+    assert {name: each["verdict"] for name, each in results.items()} == dict.fromkeys(results, "PASS")
+    assert code == 0
+    used = results["zombie-member"]["use"]["apis"]
+    assert "ConsumerGroupHeartbeat" in used
+    assert "JoinGroup" not in used
+    assert results["zombie-member"]["notes"][0].startswith("late offsets were answered UNKNOWN_MEMBER_ID")
+    code, results = run(tmp_path, "zombie-member", "fresh-id")
+    assert (code, "doubled" in results["zombie-member"]["kinds"]) == (1, True)
+
+
 SKIPS = """
 from eosin.lab.scenarios.reading import aborted_data
 from eosin.lab.scenarios.scenario import NotPossible
@@ -70,6 +88,18 @@ def test_a_reader_of_uncommitted_records_is_found_out_even_if_the_rest_of_a_scen
     assert (right["verdict"], right["evidence"]) == ("SKIPPED", "the client lacks something")
 
 
+def test_the_incident_of_the_page_is_one(tmp_path: Path) -> None:
+    (example,) = re.findall(r"```python\n(.*?)```", (DOCS / "lab" / "run.md").read_text(), re.DOTALL)
+    (tmp_path / "my.py").write_text(example)
+    words = ["run", "--scenario-file", str(tmp_path / "my.py"), "--feed", "10", "--out", str(tmp_path)]
+    copier = [sys.executable, str(COPIER)]
+    assert main([*words, "--scenario", "slow-offsets", "--", *copier]) == 0
+    assert main([*words, "--scenario", "tag:file", "--", *copier, "offsets-outside"]) == 3
+    (missed,) = json.loads((tmp_path / "report.json").read_text())["results"]
+    assert (missed["scenario"], missed["verdict"]) == ("slow-offsets", "NOT EXERCISED")
+    assert missed["evidence"].startswith("the application sent no TxnOffsetCommit")
+
+
 def test_an_application_that_does_nothing_is_not_judged_further(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -80,6 +110,27 @@ def test_an_application_that_does_nothing_is_not_judged_further(
     assert "exited with 4" in said
     assert "| no such setting" in said
     assert "nothing else was judged" in said
+
+
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [
+        ("time.sleep(1000)", "the application has never connected to its broker, whose address is in KAFKA_BOOTSTRAP"),
+        (
+            "Producer({'bootstrap.servers': os.environ['EOSIN_BOOTSTRAP']}).list_topics(); time.sleep(1000)",
+            "no group has committed offsets of input, which the application should read (--input)",
+        ),
+    ],
+)
+def test_an_application_that_reads_nothing_is_told_what_it_lacks(
+    program: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    application = [sys.executable, "-c", f"import os, time; from confluent_kafka import Producer; {program}"]
+    options = ["--feed", "2", "--timeout", "1.5", "--out", str(tmp_path)]
+    assert main(["run", *options, "--", *application]) == 2
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("reference                  FAIL stuck (")
+    assert lines[1].strip().startswith(said)
 
 
 def test_a_program_that_is_not_there_is_refused_in_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,10 +8,13 @@ from eosin.lab.common.errors import LabError
 from eosin.lab.common.values import ReadRecord
 from eosin.lab.run.command import main
 from eosin.lab.run.feed import feed_in, made_feed
-from eosin.lab.run.judge import id_named
+from eosin.lab.run.judge import Judge, id_named
 from eosin.lab.run.process import Exit
 from eosin.lab.run.report import line_of, summary_of
 from eosin.lab.run.results import FAIL, NOT_EXERCISED, PASS, Report, Result
+from eosin.lab.run.run_file import alone_in
+from eosin.lab.run.staged_app import STARTS_S, AttachedApp, RunPlan
+from eosin.runtime.clock import Clock, SystemClock
 
 RECORD = ReadRecord("output", 0, 3, 0, b"k", b'{"a": [{"b": 7}]}', (("id", b"h"),))
 
@@ -42,6 +45,60 @@ def test_what_cannot_be_run_is_refused_in_a_sentence(
     assert main(["run", *words]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert complaint in line
+
+
+def test_two_runs_do_not_write_into_one_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with alone_in(tmp_path):
+        assert main(["run", "--out", str(tmp_path), "--", "true"]) == 2
+    assert f"another run writes to {tmp_path}: wait for it, or name another --out" in capsys.readouterr().err
+
+
+def test_a_folder_that_cannot_be_is_refused_in_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("")
+    assert main(["run", "--out", str(tmp_path / "file"), "--", "true"]) == 2
+    assert f"cannot write to {tmp_path / 'file'}: " in capsys.readouterr().err
+
+
+def test_the_words_of_an_earlier_run_are_none_of_this_one(tmp_path: Path) -> None:
+    (tmp_path / "instance-1.log").write_text("a record\n")
+    assert staged(tmp_path).said == []
+
+
+@pytest.mark.parametrize(("took_s", "most_s"), [(5, STARTS_S), (25, 50)])
+def test_another_instance_may_take_twice_as_long_as_the_first_for_its_start(
+    took_s: float, most_s: float, tmp_path: Path
+) -> None:
+    watch = _Watch()
+    app = staged(tmp_path, watch)
+    app.start()
+    watch.ms += int(1000 * took_s)
+    assert app.catches_up()
+    watch.ms += 100_000
+    assert app.catches_up()
+    assert app.starts_s == most_s
+
+
+class _Watch(SystemClock):
+    """A clock that stands still."""
+
+    ms = 1000
+
+    def elapsed_ms(self) -> int:
+        return self.ms
+
+
+class _Consumed:
+    """A broker whose topic is consumed already."""
+
+    bootstrap = "127.0.0.1:9092"
+
+    def wait_until_consumed(self, *_: object, **__: object) -> None: ...
+
+
+def staged(folder: Path, clock: Clock | None = None) -> AttachedApp:
+    """An application that somebody has attached."""
+    plan = RunPlan((), "input", 1, ("output",), (), Judge("ids", id_named("key")), group="g")
+    return AttachedApp(_Consumed(), plan, folder, clock)  # type: ignore[arg-type]
 
 
 def test_a_feed_is_made_with_ids_over_all_partitions() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from eosin.lab.run import replay_command
 from eosin.lab.run.command import main
+from eosin.lab.run.run_file import FILE
 
 pytestmark = pytest.mark.process
 
@@ -21,7 +22,7 @@ def test_a_run_that_failed_fails_again_and_passes_once_the_application_is_right(
     copier = [sys.executable, str(COPIERS / "confluent.py")]
     wrong = [*copier, "offsets-outside"]
     assert main(["run", *FEW, "--scenario", "timeout-at-commit", "--out", str(tmp_path), "--", *wrong]) == 1
-    file = str(tmp_path / "timeout-at-commit-1" / "run.jsonl")
+    file = str(tmp_path / "timeout-at-commit-1" / FILE)
     assert replay_command.main(["replay", file, "--", *wrong]) == 1
     assert replay_command.main(["replay", file, "--", *copier]) == 0
     assert "recorded: FAIL lost" in capsys.readouterr().out

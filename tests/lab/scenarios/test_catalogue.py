@@ -63,9 +63,30 @@ def test_functions_of_a_file_are_scenarios(tmp_path: Path) -> None:
     assert (mine.name, mine.summary) == ("my-incident", "It rains.")
 
 
+def test_a_scenario_of_a_file_has_its_own_name_tags_and_behaviour(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "from eosin.testing import Scenario\n\ndef stage(eosin, app, seed):\n    'It rains.'\n\n"
+        "RAIN = Scenario('rain', stage, tags=('weather',), behaviour='kafka-2.5')\n"
+    )
+    (rain,) = scenarios_in(file)
+    assert (rain.name, rain.summary, rain.tags, rain.behaviour) == (
+        "rain",
+        "It rains.",
+        ("weather", "file"),
+        "kafka-2.5",
+    )
+
+
+SCENARIO = "from eosin.testing import Scenario\ndef stage(eosin, app, seed):\n    pass\n"
+
+
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
+        (f"{SCENARIO}A = Scenario('idle-week', stage)\n", "there is a scenario idle-week already"),
+        (f"{SCENARIO}A = Scenario('a', stage, behaviour='kafka-9')\n", "there is no behaviour"),
+        (f"{SCENARIO}A = Scenario('a', lambda eosin: None)\n", "the stage of a is no scenario"),
         ("def wrong(eosin):\n    pass\n", "wrong is no scenario"),
         ("1 / 0\n", "ZeroDivisionError"),
         ("import os\n", "has no scenario"),

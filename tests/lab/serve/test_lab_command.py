@@ -54,6 +54,17 @@ def test_a_wrong_option_is_refused_in_a_sentence(
     assert capsys.readouterr().err.strip() == f"eosin lab: {said}"
 
 
+@pytest.mark.parametrize(
+    ("word", "hint"),
+    [("certfy", "did you mean eosin lab certify?"), ("serve", "there are run, certify, scenarios, replay")],
+)
+def test_a_first_word_that_is_no_command_is_refused_with_those_that_there_are(
+    word: str, hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command.main([word, "--", "true"]) == 2
+    assert capsys.readouterr().err.strip() == f"eosin lab: no command {word!r}; {hint} (eosin lab --help)"
+
+
 def test_a_first_word_leads_to_another_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["scenarios", "lost-commit-answer"]) == 0
     assert "A transaction is committed, and the application is not told." in capsys.readouterr().out

@@ -3,7 +3,6 @@
 import asyncio
 
 import pytest
-from client_features import raise_feature_on
 from quota_scenario import BATCH_BYTES, QuotaScenario
 from virtual_broker import VirtualBroker
 from wire import Wire
@@ -11,7 +10,6 @@ from wire_share_group import ShareMember
 
 from eosin.client.addresses import Address
 from eosin.client.connection import Connection
-from eosin.model.features import SHARE_VERSION
 from eosin.network.quotas import enforcement
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -105,7 +103,6 @@ async def test_a_share_fetch_over_its_quota_is_sent_since_its_records_are_acquir
     broker: VirtualBroker, scenario: QuotaScenario
 ) -> None:
     wire = await Wire.open(broker.address, client_id=scenario.client_id)
-    await raise_feature_on(wire, SHARE_VERSION, 1)
     change = AlterableConfig("share.auto.offset.reset", 0, "earliest")
     group = AlterConfigsResource(32, "workers", (change,))
     assert (await wire.ask(IncrementalAlterConfigsRequest((group,)), 1)).responses[0].error_code == 0

@@ -1,11 +1,12 @@
 """The console as developers see it: a browser looks at a broker that real clients use (console.md 5)."""
 
+import asyncio
 import os
 import re
-import subprocess
-import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
+from typing import Any, TypeVar
 
 import pytest
 from broker_process import BrokerProcess
@@ -17,9 +18,13 @@ from demo_process import demo
 from playwright.sync_api import Browser, Page, expect
 from toolchains import skipped_without
 from waiting import HANG_S
+from wire import Wire
+from wire_share_group import ShareMember
+from wire_streams_group import StreamsMember, counting
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 expect.set_options(timeout=HANG_S * 1000)
+_T = TypeVar("_T")
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +42,42 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
         yield process
     finally:
         process.stop()
+
+
+class WireThread:
+    """Connections of a thread with an event loop of its own: a browser's test waits in this one."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._wires: list[Wire] = []
+
+    def __enter__(self) -> "WireThread":
+        self._thread.start()
+        self._first = self.wire("admin")
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        for each in self._wires:
+            self.run(each.close())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def run(self, work: Coroutine[Any, Any, _T]) -> _T:
+        """The outcome of some work, done there."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(HANG_S)
+
+    def wire(self, client_id: str) -> Wire:
+        """A new connection."""
+        made = self.run(Wire.open(self._address, client_id=client_id))
+        self._wires.append(made)
+        return made
+
+    def do(self, work: Callable[..., Coroutine[Any, Any, _T]], *about: Any, **how: Any) -> _T:
+        """A request on the first connection."""
+        return self.run(work(self._first, *about, **how))
 
 
 @pytest.fixture
@@ -160,10 +201,10 @@ def test_lag_counts_no_control_records_and_nothing_that_is_undecided(watched: Wa
     committer.commit(offsets=[Position("lagging", 0, 1)], asynchronous=False)  # behind the first of three records
     committer.close()
     page = watched.open("groups")
-    row = page.get_by_label("Consumer groups").locator("tr", has_text="readers")
+    row = page.get_by_label("All groups").locator("tr", has_text="readers")
     # Offsets 1 to 8: three markers and the abort's, two records, an aborted one; the record at 8 is undecided.
     at = re.compile(r"\d\d:\d\d:\d\d")
-    expect(row.locator("td")).to_have_text(["readers", "Empty", "0", "1", "2", "4", "1", at, "0"])
+    expect(row.locator("td")).to_have_text(["readers", "classic", "Empty", "0", "1", "2", "", "4", "1", at, "0"])
     row.get_by_role("link").click()
     expect(page.locator("#sentence")).to_contain_text("1 undecided behind the open transaction of shop-3")
     shop.abort_transaction(HANG_S)
@@ -191,8 +232,6 @@ def test_a_group_shows_who_reads_what_and_why_it_rebalanced(watched: Watched, br
 def test_a_consumer_group_shows_its_epoch_and_what_its_members_subscribe_to(
     watched: Watched, broker: BrokerProcess
 ) -> None:
-    raising = [sys.executable, "-m", "eosin.cli", "features", "upgrade", "group.version"]
-    subprocess.run([*raising, "--bootstrap-server", broker.address], check=True, timeout=HANG_S, capture_output=True)
     plain = Producer({"bootstrap.servers": broker.address, "log_level": 0})
     plain.produce("told", b"book", partition=0)
     assert plain.flush(HANG_S) == 0
@@ -201,7 +240,7 @@ def test_a_consumer_group_shows_its_epoch_and_what_its_members_subscribe_to(
     consumer.subscribe(["told"])
     assert consumer.consume(1, HANG_S)
     page = watched.open("groups")
-    page.get_by_label("Consumer groups").locator("tr", has_text="consumers").get_by_role("link").click()
+    page.get_by_label("All groups").locator("tr", has_text="consumers").get_by_role("link").click()
     expect(page.locator("#sentence")).to_contain_text("(epoch 2) because reader-2 at 127.0.0.1 joined")
     expect(page.locator("dl.facts")).to_contain_text("Stable, epoch 2")
     member = page.locator("section", has=page.get_by_role("heading", name="Members")).locator("tbody tr")
@@ -210,6 +249,36 @@ def test_a_consumer_group_shows_its_epoch_and_what_its_members_subscribe_to(
     expect(happened).to_contain_text("every member has its partitions of epoch 2")
     consumer.close()
     expect(page.locator("section", has=page.get_by_role("heading", name="Members"))).to_contain_text("nobody reads now")
+
+
+def test_share_and_streams_groups_show_what_their_members_have_and_wait_for(
+    watched: Watched, broker: BrokerProcess
+) -> None:
+    with WireThread(broker.address) as wires:
+        wires.do(Wire.create_topic, "jobs", partitions=1)
+        page = watched.open("groups?find=streams")
+        app = StreamsMember(wires.wire("app-1"), "word-count", "a")
+        wires.run(app.join(counting("lines", "word-count")))
+        page.get_by_label("All groups").locator("tr", has_text="word-count").get_by_role("link").click()
+        expect(page.locator("#sentence")).to_contain_text("no tasks are dealt out: Source topics lines are missing")
+        expect(page.locator("dl.facts")).to_contain_text("streams")
+        wires.do(Wire.create_topic, "lines", partitions=1)
+        wires.run(app.has(2))
+        expect(page.locator("dl.facts")).to_contain_text("2 active, 0 standby, 0 warm-up")
+        member = page.locator("section", has=page.get_by_role("heading", name="Members")).locator("tbody tr")
+        expect(member.locator("td")).to_contain_text(["app-1", "127.0.0.1", "0_0, 1_0", "nothing", "nothing"])
+        worker = ShareMember(wires.wire("worker-1"), "workers", "w")
+        wires.run(worker.joined("jobs"))
+        page = watched.open("groups/workers")
+        expect(page.locator("#sentence")).to_contain_text("share group workers: Stable, 1 member")
+        shared = page.locator("section", has=page.get_by_role("heading", name="Partitions")).locator("tbody td")
+        expect(shared.first).to_have_text("jobs-0")
+        expect(shared.nth(1)).to_have_text("not read")
+        wires.run(worker.leave())
+        expect(page.locator("section", has=page.get_by_role("heading", name="Members"))).to_contain_text(
+            "nobody reads now"
+        )
+        wires.run(app.leave())
 
 
 def test_pages_are_walked_by_keyboard_alone(watched: Watched, broker: BrokerProcess) -> None:

@@ -1,7 +1,10 @@
 """What is told of share groups: their events as they happen, and a sentence about where they are (console.md 2.1)."""
 
+import pytest
 from manual_clock import ManualClock
+from observed_broker import observed_broker
 from share_group import RuledShareGroup
+from wire_share_group import ShareMember
 
 from eosin.coordinator.groups.share.rules.events import (
     SessionEnded,
@@ -10,10 +13,23 @@ from eosin.coordinator.groups.share.rules.events import (
     StatesInitialized,
     StatesWanted,
 )
+from eosin.observe.explain.explained import Explained
 from eosin.observe.explain.facts import GroupFacts, SharedPartition
 from eosin.observe.explain.group_sentences import explain_group
 from eosin.observe.recorder.events import ClientIdentity
 from eosin.observe.recorder.group_recorder import GroupRecorder
+from eosin.protocol.names import TopicPartition
+from eosin.protocol.schemas.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from eosin.protocol.schemas.share_fetch import FetchPartition, FetchTopic, ShareFetchRequest
+
+APP = ClientIdentity(client_id="app", peer="10.0.0.1")
+NOW_MS = 1_700_000_000_000
+GROUP_RESOURCE = 32
+LIMIT = 100
 
 
 class Recorded:
@@ -91,3 +107,92 @@ def test_a_share_group_is_explained_by_what_it_is_not_done_with() -> None:
     assert explain_group(GroupFacts("g", 0, "Stable", (ClientIdentity(client_id="a"),), shared=())).next is None
     behind = GroupFacts("g", 0, "Stable", (ClientIdentity(client_id="a"),), epoch=4, assignment_epoch=3, shared=())
     assert "its partitions at epoch 4 are decided at a member's next heartbeat" in explain_group(behind).sentence
+
+
+def explained(*shared: SharedPartition, idle: tuple[ClientIdentity, ...] = ()) -> Explained:
+    return explain_group(
+        GroupFacts("g", NOW_MS, "Stable", (APP,), epoch=3, assignment_epoch=3, shared=shared, idle=idle)
+    )
+
+
+def test_a_partition_at_its_limit_names_the_record_behind_which_it_waits_and_who_has_it() -> None:
+    held = {"limit": 100, "deliveries": 2, "delivery_limit": 5, "since_ms": NOW_MS - 5000}
+    told = explained(
+        SharedPartition("orders-1", 0, 3, 1, end_offset=3, in_flight=3),
+        SharedPartition(
+            "orders-0", 7, 140, 1, end_offset=107, in_flight=99, given_up=1, holder=APP, until_ms=NOW_MS + 1000, **held
+        ),
+    )
+    assert told.sentence.endswith(
+        "; orders-0 is at its limit of 100 records under way, behind offset 7, which app at 10.0.0.1 has until"
+        " 22:13:21.000, for the 2nd time of 5."
+    )
+    assert told.cause == "records_in_flight"
+    assert told.evidence[1] == (
+        "orders-0: 140 records from offset 7, read by 1 member; 99 in flight, 0 to be delivered again, 1 given up after"
+        " 5 deliveries; offset 7 is the oldest, which app at 10.0.0.1 has until 22:13:21.000, for the 2nd time of 5"
+    )
+    assert told.next is not None
+    assert (told.next.at_ms, "accept, release or reject it" in told.next.what) == (NOW_MS + 1000, True)
+
+
+def test_a_record_that_nobody_finishes_for_long_is_told_and_a_fresh_one_is_not() -> None:
+    returned = {"end_offset": 9, "returned": 2, "limit": 100, "deliveries": 3, "delivery_limit": 5}
+    told = explained(SharedPartition("orders-0", 7, 2, 1, since_ms=NOW_MS - 120_000, **returned))
+    assert told.sentence.endswith(
+        "; offset 7 of orders-0 is not done for 120 s, which nobody has; it was delivered 3 times."
+    )
+    assert told.cause == "unfinished_record"
+    fresh = explained(SharedPartition("orders-0", 7, 2, 1, since_ms=NOW_MS - 1000, **returned))
+    assert fresh.cause == ""
+
+
+def test_a_member_without_a_partition_is_evidence() -> None:
+    assert explained(idle=(APP,)).evidence == (
+        "app at 10.0.0.1: no partition, since the topics that it is subscribed to have no partition that can be read"
+        " yet",
+    )
+
+
+@pytest.mark.process
+async def test_a_consumer_that_never_acknowledges_is_named_by_explain_and_by_the_console() -> None:
+    async with observed_broker(group_share_assignment_interval_ms=0, eosin_console_enable=True) as broker:
+        wire = await broker.wire("hoarder")
+        changes = (
+            AlterableConfig("share.auto.offset.reset", 0, "earliest"),
+            AlterableConfig("share.partition.max.record.locks", 0, str(LIMIT)),
+        )
+        resource = AlterConfigsResource(GROUP_RESOURCE, "workers", changes)
+        answer = await wire.ask(IncrementalAlterConfigsRequest((resource,)), 1)
+        assert answer.responses[0].error_code == 0
+        await wire.append(TopicPartition("orders", 0), 2 * LIMIT)
+        member = await ShareMember(wire, "workers", "a").joined("orders", partitions=2)
+        ((topic_id, _), _) = sorted(member.assigned)
+        fetch = ShareFetchRequest(
+            "workers",
+            "a",
+            0,
+            max_wait_ms=5000,
+            min_bytes=1,
+            max_records=LIMIT,
+            batch_size=LIMIT,
+            share_acquire_mode=1,
+            topics=(FetchTopic(topic_id, (FetchPartition(0),)),),
+        )
+        acquired = (await wire.ask(fetch, 2)).responses[0].partitions[0].acquired_records
+        assert sum(each.last_offset - each.first_offset + 1 for each in acquired) == LIMIT
+        found = await broker.explain("workers", "group")
+        held = "orders-0 is at its limit of 100 records under way, behind offset 0, which hoarder at 127.0.0.1 has"
+        assert held in found.sentence
+        assert found.sentence.endswith("for the 1st time of 5.")
+        page = await broker.facts("explain/groups/workers")
+        assert held in page["text"]
+        first = page["facts"]["shared"][0]
+        assert (first["in_flight"], first["lag"], first["readers"], first["deliveries"]) == (LIMIT, 2 * LIMIT, 1, 1)
+        assert (page["facts"]["kind"], page["facts"]["seen_members"][0]["assigned"]) == (
+            "share",
+            ["orders-0", "orders-1"],
+        )
+        assert page["facts"]["seen_members"][0]["heard_ms"] > 0
+        other = await broker.explain("workers", "group", over_http=False)
+        assert "200 records not done with in 2 partitions" in other.sentence

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from observed_broker import ORDERS_0, ObservedBroker, observed_broker
 from wire_producer import idempotent
+from wire_share_group import ShareMember, alter
+from wire_streams_group import StreamsMember, counting
 
 from eosin.cli.explain import main
 from eosin.model.features import GROUP_VERSION
@@ -126,6 +128,28 @@ def test_a_stopped_consumer_group_has_its_members_and_its_epochs(tmp_path: Path,
     assert told(capsys, "readers", "--data-dir", path).startswith("group readers: Stable, 1 member, lag 5")
     facts = asyncio.run(stored_facts.StoredFacts(ReadOnlyDisk(), path).group("readers"))
     assert (facts.epoch, facts.assignment_epoch, [each.client_id for each in facts.members]) == (2, 2, ["reader-1"])
+
+
+def test_stopped_share_and_streams_groups_have_their_members_epochs_and_offsets(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    async def scene(broker: ObservedBroker) -> None:
+        wire = await broker.wire("worker-1")
+        await (await idempotent(await broker.wire())).append(ORDERS_0, 9)
+        member = await ShareMember(wire, "workers", "w").joined("orders", partitions=2)
+        await member.leave()
+        assert (await alter(wire, "workers", "orders", (0, 4))).responses[0].partitions[0].error_code == 0
+        await ShareMember(wire, "workers", "w").joined("orders", partitions=2)
+        app = StreamsMember(await broker.wire("app-1"), "counters", "a")
+        await app.join(counting("lines", "counters"))
+
+    path = stopped(tmp_path, scene, group_share_assignment_interval_ms=0)
+    share = told(capsys, "workers", "--data-dir", path)
+    assert share.startswith("share group workers: Stable, 1 member, 5 records not done with in 2 partitions")
+    assert "orders-0: 5 records from offset 4, read by 1 member" in share
+    streams = told(capsys, "counters", "--data-dir", path)
+    assert "group counters: NotReady, 1 member" in streams
+    assert "no tasks are dealt out: topics of its topology were missing" in streams
 
 
 def test_a_stopped_producer_id_says_which_partitions_know_it(tmp_path: Path, capsys: Capture) -> None:

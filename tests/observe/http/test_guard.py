@@ -9,7 +9,7 @@ from manual_clock import ManualClock
 
 from eosin.node.cluster_console import OF_THE_COMMAND
 from eosin.node.observability import own_names
-from eosin.observe.http.guard import Guard, host_is_private
+from eosin.observe.http.guard import Advice, Guard, host_is_private
 from eosin.settings.broker import BrokerConfig
 from eosin.settings.listeners import Listener
 
@@ -134,11 +134,26 @@ async def test_requests_of_other_sites_are_refused(headers: dict[str, str], stat
     assert (await ask(guard(), **headers))[0] == status
 
 
-@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "BREW"])
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "OPTIONS", "TRACE", "BREW"])
 async def test_a_change_that_a_page_could_send_without_asking_is_refused(method: str) -> None:
     assert (await ask(guard(), method=method))[0] == 415
     assert (await ask(guard(), method=method, content_type="text/plain"))[0] == 415
     assert (await ask(guard(), method=method, content_type="application/x-www-form-urlencoded"))[0] == 415
+
+
+async def test_a_delete_needs_no_type_since_no_page_of_another_site_can_send_one() -> None:
+    assert (await ask(guard(), method="DELETE"))[0] == 200
+    assert (await ask(guard(), method="DELETE", origin="http://evil.example"))[0] == 403
+    assert (await ask(guard(), method="DELETE", sec_fetch_site="cross-site"))[0] == 403
+
+
+async def test_an_api_has_codes_and_the_page_a_text() -> None:
+    guarded = guard(token=TOKEN, advice=Advice("the token", "add the name", "/lab/v1"))
+    _, _, body = await ask(guarded, path="/lab/v1/faults")
+    said = "send the token as Authorization: Bearer TOKEN"
+    assert json.loads(body) == {"error": {"code": "no_token", "message": said}}
+    _, _, body = await ask(guarded, path="/facts/overview")
+    assert json.loads(body) == {"error": said, "token": "the token"}
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 from eosin.node.configuration import load_config
 from eosin.runtime.key_files import StoreError
 from eosin.security.tls.contexts import BuiltContext, build_context
-from eosin.security.tls.settings import tls_settings
+from eosin.security.tls.settings import TrustStoreSettings, tls_settings
 from eosin.security.tls.stores import load_trust_store
+from eosin.settings.settings import Secret
 
 NOW = datetime.datetime.now(datetime.UTC)
 SECRET = "correct horse"
@@ -178,6 +179,17 @@ def test_a_certificate_of_no_known_version_is_refused_in_a_sentence(tmp_path: Pa
     text = f"-----BEGIN CERTIFICATE-----\n{block}-----END CERTIFICATE-----\n".encode()
     with pytest.raises(StoreError, match=r"has a certificate that cannot be read, the 1\. of it"):
         stored(tmp_path, issued.key_pem() + text)
+
+
+def test_a_certificate_with_a_serial_number_below_zero_is_read_without_a_warning(authority: Authority) -> None:
+    """As Java and OpenSSL read it; pytest makes an error of the warning that the library has for it."""
+    der = authority.certificate.public_bytes(serialization.Encoding.DER)
+    at = der.index(VERSION) + len(VERSION)
+    assert der[at] == 0x02, "the serial number, an integer, follows the version"
+    block = base64.encodebytes(der[: at + 2] + b"\x80" + der[at + 3 :]).decode()
+    text = f"-----BEGIN CERTIFICATE-----\n{block}-----END CERTIFICATE-----\n"
+    (read,) = load_trust_store(TrustStoreSettings(type=None, location=None, password=None, certificates=Secret(text)))
+    assert read.subject == authority.certificate.subject
 
 
 @given(content=st.binary(max_size=300), at=st.integers(0, 2000), kind=st.sampled_from(["pem", "p12", "raw"]))

@@ -110,7 +110,7 @@ def cluster_plan_of(seed: int, *, only: str | None = None) -> ClusterPlan:
     chance = random.Random(f"cluster {seed}")
     clients = profiled(seed, only if only in PROFILES or only in CLUSTER_PROFILES else None)
     # Brokers of several machines have no consumer groups (consumer-groups.md 14).
-    clients = replace(clients, apps=tuple(replace(app, is_consumer=False) for app in clients.apps))
+    clients = replace(clients, apps=tuple(replace(app, is_consumer=False, is_streams=False) for app in clients.apps))
     faults = clients.faults if only in CLUSTER_PROFILES else _faults(chance, seed, clients.durability, only)
     if only == LONG_CUT:
         faults = tuple(replace(fault, lasts_ms=LONG_CUT_MS + fault.lasts_ms) for fault in faults)

@@ -54,6 +54,8 @@ BUGS: dict[str, Bug] = {
         group_bugs.member_epoch_not_checked,
         group_bugs.older_epochs_commit_anything,
         group_bugs.partition_given_while_another_has_it,
+        group_bugs.task_given_while_another_runs_it,
+        group_bugs.epoch_of_streams_not_checked,
     )
 }
 """Every bug by its name."""
@@ -65,5 +67,7 @@ ONLY: dict[str, str] = {
     "member_epoch_not_checked": "consumer members",
     "older_epochs_commit_anything": "consumer members",
     "partition_given_while_another_has_it": "consumer members",
+    "task_given_while_another_runs_it": "streams members",
+    "epoch_of_streams_not_checked": "streams members",
 }
 """The profile of the runs of a bug that other runs show seldom."""

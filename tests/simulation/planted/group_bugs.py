@@ -1,4 +1,4 @@
-"""Bugs of consumer groups (KIP-848) and of what their members commit."""
+"""Bugs of consumer groups (KIP-848) and streams groups (KIP-1071), and of what their members commit."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,6 +7,9 @@ from unittest.mock import patch
 
 from eosin.coordinator.groups.consumer.rules import commits, heartbeat
 from eosin.coordinator.groups.consumer.rules.group import ConsumerMember
+from eosin.coordinator.groups.streams.rules import commits as streams_commits
+from eosin.coordinator.groups.streams.rules import heartbeat as streams_heartbeat
+from eosin.coordinator.groups.streams.rules.group import StreamsMember
 from eosin.protocol.errors import ErrorCode
 
 
@@ -37,4 +40,23 @@ def partition_given_while_another_has_it() -> Iterator[None]:
         return reconciled(member, **{**rest, "owners": {}})
 
     with patch.object(heartbeat, "reconciled", careless):
+        yield
+
+
+@contextmanager
+def task_given_while_another_runs_it() -> Iterator[None]:
+    """A member of a streams group gets its whole target at once, also tasks that others run still."""
+    reconciled = streams_heartbeat.reconciled
+
+    def careless(member: StreamsMember, **rest: Any) -> StreamsMember:
+        return reconciled(member, **{**rest, "owners": {}})
+
+    with patch.object(streams_heartbeat, "reconciled", careless):
+        yield
+
+
+@contextmanager
+def epoch_of_streams_not_checked() -> Iterator[None]:
+    """A member of a streams group whose tasks others run by now may commit offsets in its transaction."""
+    with patch.object(streams_commits, "commit", lambda *group, **member: ErrorCode.NONE):
         yield

@@ -21,8 +21,8 @@ BUDGETS_S: Final[Mapping[str, float]] = {
     "spark": 20.0,
 }
 """By kind of test (`kinds.py`)."""
-TIERS_S: Final[Mapping[str, float]] = {"test": 500.0, "gate": 2300.0}
-"""By tier, of all its tests together."""
+TIERS_S: Final[Mapping[str, float]] = {"test": 500.0, "gate": 2100.0}
+"""By tier, of all its tests together: a seventh above what they took on the slowest machine seen. May only shrink."""
 _TICK_S: Final = 1 / os.sysconf("SC_CLK_TCK")
 
 
@@ -47,7 +47,8 @@ def lines(tests: Iterable[Measured], tier: str) -> Iterator[str]:
     measured = list(tests)
     spent = sum(each.cpu_s for each in measured)
     if tier in TIERS_S:
-        yield f"CPU  {spent:.0f} s of tests; the budget of {tier} is {TIERS_S[tier]:.0f} s"
+        grown = "; ABOVE IT: make something cheaper, or leave it to a long proof" if spent > TIERS_S[tier] else ""
+        yield f"CPU  {spent:.0f} s of tests; the budget of {tier} is {TIERS_S[tier]:.0f} s{grown}"
     dear = over(measured)
     for kind, budget in BUDGETS_S.items():
         of_kind = [each for each in dear if each.kind == kind]

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from datetime import date, timedelta
 from typing import Any, Final
 
+from asked_broker import A_PROCESS
+
 from proof.stages import CORES, PYTEST, on
 
 _PYTHON: Final = sys.executable
@@ -79,6 +81,8 @@ PROOFS: Final[Mapping[str, Proof]] = {
     "lab-clients": _tests("copiers of every client through incidents of the lab", "tests/lab/run"),
     "misfortunes": _tests("kills, full disks, lost files, pauses and few descriptors at length", "tests/crash"),
     "model": _package("every order of two producers' requests, crashes and delays", "model_checker"),
+    "model-groups": _package("every order of what happens to a small consumer group", "model_checker.groups"),
+    "model-streams": _package("every order of what happens to a small streams group", "model_checker.streams"),
     "model-replication": _package("every order of what happens to replicas", "model_checker.replication"),
     "moves": _program(
         "a group's coordinator moves under librdkafka",
@@ -87,6 +91,10 @@ PROOFS: Final[Mapping[str, Proof]] = {
     "pipeline": _program(
         'a query of format("eosin") through kills of driver, workers, executors and broker',
         *("pipeline_kills", "--kills", "100"),
+    ),
+    "properties": _tests(
+        "tests by property with fifty times as many examples, drawn at random",
+        *(*on(CORES), "--timeout", "0", "--times", "50", "tests"),
     ),
     "realtime": _program(
         "rows of Real-time Mode, once each, through kills of drivers, executors and brokers",
@@ -101,6 +109,11 @@ PROOFS: Final[Mapping[str, Proof]] = {
     ),
     "soak": _program("an hour of all that happens to a broker", "soak", "--minutes", "60"),
     "spark": _tests("pipelines on Spark", "-m", "spark", "tests/pipeline"),
+    "wire": Proof(
+        "every test at the wire over sockets, of a plain broker and of a compiled one",
+        (*PYTEST, *on(CORES), "tests/wire", "tests/test_compiled.py"),
+        A_PROCESS,
+    ),
 }
 
 

@@ -44,7 +44,8 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
     report = yield
     report.real, report.kind = kinds.is_real(item), kinds.kind_of(item)
-    report.cpu_s = budgets.spent_s(children=kinds.started_any()) - item.stash.get(_CPU_BEFORE, 0.0)
+    if report.when == "teardown":
+        report.cpu_s = budgets.spent_s(children=kinds.started_any()) - item.stash.get(_CPU_BEFORE, 0.0)
     if report.when == "teardown" and report.passed and report.real and not kinds.is_marked(item):
         report.outcome, report.longrepr = "failed", kinds.UNMARKED
     return report

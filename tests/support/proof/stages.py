@@ -41,6 +41,8 @@ RULES: Final = tuple(
 """Modules about the checkout itself. The dearest come first: one that began last would leave a core idle."""
 FOLDERS: Final = tuple(f"tests/{name}" for name in (*REAL, *ROOMS))
 """The folders of tests, in the order in which they are handed out: the slowest modules first."""
+WORLDS: Final = ("tests/model_checker", "tests/simulation")
+"""Folders of whole worlds, which take a quarter of what a newcomer's tests compute."""
 CLIENTS: Final = "tests/clients"
 PIPELINE: Final = "tests/pipeline"
 PYTEST: Final = (sys.executable, "-m", "pytest", "-q", "-rfE", "--continue-on-collection-errors")
@@ -70,6 +72,9 @@ class Stage:
     command: tuple[str, ...]
     beside: bool = False
     """It runs at the same time as the stage before it: both wait a good part of their time."""
+    idle: bool = False
+    """It begins with the stage before it, and the run alone waits for its end: until then it has what the others leave
+    of the machine. Nothing in it may depend on how long it is kept waiting."""
 
     @property
     def of_tests(self) -> bool:
@@ -79,14 +84,14 @@ class Stage:
 
 TIERS: Final = ("test", "gate")
 _SHORT: Final = "not full and not long"
+_PURE: Final = f"not process and not spark and {_SHORT}"
 _REAL_WORKERS: Final = on(CORES + 1, "loadfile")
 """Real tests wait for disks, timers and other processes a third of their time: one more of them than cores."""
 STAGES: Final = (
     Stage("check", TIERS, ("make", "--no-print-directory", "--keep-going", f"-j{CORES}", "check")),
     # mypy keeps one core busy, and needs the longest of all checks.
     Stage("tidy and docs", TIERS, (*chosen(_SHORT), *on(CORES, "loadfile"), *RULES), beside=True),
-    Stage("pure", ("test",), (*chosen(f"not process and not spark and {_SHORT}"), *on(CORES), *FOLDERS)),
-    Stage("pure", ("gate",), (*chosen("not process and not spark and not long"), *on(CORES), *FOLDERS)),
+    Stage("pure", ("test",), (*chosen(_PURE), *on(CORES), *(each for each in FOLDERS if each not in WORLDS))),
     Stage(
         "one real of everything",
         ("test",),
@@ -94,9 +99,12 @@ STAGES: Final = (
     ),
     # Spark gives a Python worker ten seconds to start, so it runs beside nothing busier than clients.
     Stage("spark", ("test",), (*chosen(f"smoke and spark and {_SHORT}"), PIPELINE), beside=True),
-    # Which builds the wheel as `make wheels` does: for minutes a compiler has one core, and nothing else to do.
-    Stage("compiled", ("gate",), (*chosen("full"), *RULES), beside=True),
+    Stage("worlds", ("test",), (*chosen(_PURE), *on(CORES), *WORLDS), idle=True),
     Stage("real", ("gate",), (*chosen("process and not spark and not long"), *_REAL_WORKERS, *FOLDERS)),
+    # A push waits for all of it anyway, so what computes and compiles has the time in which real tests wait.
+    Stage("pure", ("gate",), (*chosen("not process and not spark and not long"), *on(CORES), *FOLDERS), idle=True),
+    # Which builds the wheel as `make wheels` does: for minutes a compiler has one core, and nothing else to do.
+    Stage("compiled", ("gate",), (*chosen("full"), *RULES), idle=True),
     Stage("clients", ("gate",), (*chosen("not long"), *on(3, "loadfile"), CLIENTS)),
     Stage("spark", ("gate",), (*chosen("spark and not long"), PIPELINE), beside=True),
 )

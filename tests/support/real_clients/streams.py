@@ -53,6 +53,11 @@ class Application:
         """Its warnings and errors so far."""
         return self._log.read_text()
 
+    def close(self) -> None:
+        """Have it close as an application does that is stopped for a while, and wait for its end. WordCount alone."""
+        told, _ = self._process.communicate("\n", timeout=HANG_S)
+        self.states = told.split()
+
     def kill(self) -> None:
         """kill -9, by its process id."""
         self._process.kill()
@@ -68,5 +73,6 @@ class Application:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        told, _ = self._process.communicate(timeout=HANG_S)
-        self.states = told.split()
+        if not self.states:
+            told, _ = self._process.communicate(timeout=HANG_S)
+            self.states = told.split()

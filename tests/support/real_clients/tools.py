@@ -103,10 +103,10 @@ def _classes(release: str, jars: Path) -> Path:
 class KafkaScripts:
     """The tools against one broker."""
 
-    def __init__(self, bootstrap: str) -> None:
-        """Raises `toolchains.NotHere`."""
+    def __init__(self, bootstrap: str, process: Launched | None = None) -> None:
+        """`process` has the tools of another release. Raises `toolchains.NotHere`."""
         self.bootstrap = bootstrap
-        self._process = LAUNCHED.get()
+        self._process = (process or LAUNCHED).get()
 
     def run(self, script: str, *arguments: str, given: str = "", code: int = 0) -> Ran:
         """One run, with `given` as its stdin. Fails unless it ends with `code`."""
@@ -124,3 +124,5 @@ class KafkaScripts:
 
 
 LAUNCHED: Final = launched(PROJECT)
+OF_REFERENCE: Final = launched("apache-kafka")
+"""The tools of the release that all tests compare with."""

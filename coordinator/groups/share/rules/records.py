@@ -44,3 +44,17 @@ def end_records(group: ShareGroup) -> list[ShareRecord]:
         records.append(ShareRecord(ShareKind.STATES))
     records.append(ShareRecord(ShareKind.GROUP))
     return records
+
+
+def all_records(group: ShareGroup) -> list[ShareRecord]:
+    """Everything that is known of a group, in the order of a join."""
+    members = group.members.values()
+    records = [ShareRecord(ShareKind.MEMBER, each.member_id, each) for each in members]
+    records.append(ShareRecord(ShareKind.GROUP, value=GroupEpoch(group.epoch, group.metadata_hash)))
+    records += [ShareRecord(ShareKind.TARGET, member_id, target) for member_id, target in group.targets.items()]
+    target_epoch = TargetEpoch(group.assignment_epoch, group.assignment_timestamp_ms)
+    records.append(ShareRecord(ShareKind.TARGET_EPOCH, value=target_epoch))
+    records += [ShareRecord(ShareKind.CURRENT, each.member_id, each) for each in members]
+    if group.has_states:
+        records.append(ShareRecord(ShareKind.STATES, value=group.states))
+    return records

@@ -1,9 +1,12 @@
 """The assignor `sticky`: each task runs once, where it ran before or where a copy of its state is, evenly over members;
 copies are kept by other processes (KIP-1071, streams-groups.md 5).
 
-A task goes back to whom it was with as long as that member has no more than its part; else to the process with a copy
-of its state that has the least to do; else to the process with the least to do. What a process has to do is its tasks
-divided by its members.
+A task goes back to whom it was with as long as that member has no more than its part; else to a member with a copy of
+its state; else to the member with the fewest tasks, of several to that of the process with the least to do. What a
+process has to do is its tasks divided by its members.
+
+Always true: members differ by one active task at most. So in a target that is made again from itself everybody has no
+more than its part, and nothing moves.
 """
 
 import heapq
@@ -80,6 +83,18 @@ class _Process:
         """The lower, the less each of its members has to do on average."""
         return self.count / self.holders, self.name
 
+    @property
+    def least(self) -> "_Holder":
+        """The member with the least to do."""
+        holder = self.queue.first()
+        assert holder is not None
+        return holder
+
+    @property
+    def turn(self) -> tuple[int, float, str]:
+        """The lower, the sooner one of its members is given an active task."""
+        return self.least.rank[0], *self.rank
+
 
 class _Holder:
     """A member with what it has been given."""
@@ -151,8 +166,9 @@ class _Dealing:
             holder = self.holders[member.member_id] = _Holder(member.member_id, process)
             process.holders += 1
             process.queue.put(holder)
+        self._processes = tuple(processes.values())
         self._queue: _LeastLoaded[_Process] = _LeastLoaded()
-        for process in processes.values():
+        for process in self._processes:
             self._queue.put(process)
         self._owners: dict[Task, _Holder] = {}
         self._copies: dict[Task, list[_Holder]] = {}
@@ -197,16 +213,14 @@ class _Dealing:
         return min(copies, key=_load) if copies else None
 
     def _deal_rest(self, tasks: Sequence[Task]) -> Iterator[None]:
+        turns = [(each.turn, each) for each in self._processes]
+        heapq.heapify(turns)
         for number, task in enumerate(tasks):
-            holder = self._least(lambda _: True)
-            assert holder is not None
-            self._give(task, holder)
+            process = turns[0][1]
+            self._give(task, process.least)
+            heapq.heapreplace(turns, (process.turn, process))
             if not number % PER_STEP:
                 yield
-
-    def _least(self, is_free: Callable[[_Process], bool]) -> _Holder | None:
-        process = self._queue.first(is_free)
-        return None if process is None else process.queue.first()
 
     # Standby tasks
 
@@ -230,7 +244,8 @@ class _Dealing:
         copies = [each for each in self._copies.get(task, ()) if task not in each.process.tasks]
         if copies:
             return min(copies, key=_load)
-        return self._least(lambda process: task not in process.tasks)
+        process = self._queue.first(lambda process: task not in process.tasks)
+        return None if process is None else process.least
 
 
 def _load(holder: _Holder) -> tuple[float, int, str]:

@@ -72,6 +72,11 @@ def encoded(group_id: str, records: Iterable[StreamsRecord]) -> list[NewRecord]:
     return [NewRecord(_key(group_id, each), _value(each)) for each in records]
 
 
+def key_of_group(group_id: str) -> bytes:
+    """The key of a group's own record."""
+    return encode_key(StreamsGroupMetadataKey(group_id))
+
+
 def _key(group_id: str, record: StreamsRecord) -> bytes:
     key = _KEYS[record.kind]
     return encode_key(key(group_id, record.name) if record.kind in OF_MEMBERS else key(group_id))
@@ -92,6 +97,7 @@ def _value(record: StreamsRecord) -> bytes | None:
                 group.metadata_hash,
                 group.validated_topology_epoch,
                 None if configs is None else tuple(LastAssignmentConfig(*each) for each in configs),
+                *group.plugin_epochs,
             )
         case TargetEpoch(epoch, timestamp_ms):
             value = StreamsGroupTargetAssignmentMetadataValue(epoch, timestamp_ms)
@@ -218,6 +224,7 @@ def _group_epoch(value: StreamsGroupMetadataValue) -> StreamsGroupEpoch:
         value.metadata_hash,
         value.validated_topology_epoch,
         None if configs is None else tuple((each.key, each.value) for each in configs),
+        (value.stored_description_topology_epoch, value.failed_description_topology_epoch),
     )
 
 

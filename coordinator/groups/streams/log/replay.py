@@ -85,6 +85,7 @@ def _alone(group_id: str, values: _Values) -> StreamsGroup:
             metadata_hash=own.metadata_hash,
             validated_topology_epoch=own.validated_topology_epoch,
             assignment_configs=own.assignment_configs,
+            plugin_epochs=own.plugin_epochs,
             assignment_epoch=min(INITIAL_EPOCH, own.epoch),
             is_stored=True,
         )

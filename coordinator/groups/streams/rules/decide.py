@@ -10,7 +10,7 @@ from typing import NamedTuple, assert_never
 from eosin.coordinator.groups.consumer.rules.events import MemberTimerFired, TimerEffect
 from eosin.coordinator.groups.consumer.rules.topics import HashOf, Topics
 from eosin.coordinator.groups.rules.config import StreamsGroupConfig
-from eosin.coordinator.groups.streams.rules import heartbeat, targets
+from eosin.coordinator.groups.streams.rules import description, heartbeat, leaving, targets
 from eosin.coordinator.groups.streams.rules.decision import StreamsDecision
 from eosin.coordinator.groups.streams.rules.events import (
     DelayEnded,
@@ -19,6 +19,7 @@ from eosin.coordinator.groups.streams.rules.events import (
     StreamsHeartbeat,
     StreamsResult,
     StreamsTargetsComputed,
+    TopologyDescribed,
 )
 from eosin.coordinator.groups.streams.rules.group import JOIN_EPOCH, StreamsGroup
 from eosin.coordinator.groups.streams.rules.records import StreamsRecord
@@ -79,13 +80,15 @@ def decide(
 def _decided(decision: StreamsDecision, event: StreamsEvent, *, topics_changed: bool) -> StreamsResult | None:
     match event:
         case StreamsHeartbeat() if event.member_epoch < JOIN_EPOCH:
-            return heartbeat.leave(decision, event)
+            return leaving.leave(decision, event)
         case StreamsHeartbeat():
             return heartbeat.heartbeat(decision, event, topics_changed=topics_changed)
         case MemberTimerFired():
-            heartbeat.timer_fired(decision, event)
+            leaving.timer_fired(decision, event)
         case DelayEnded():
             heartbeat.delay_ended(decision)
+        case TopologyDescribed():
+            return description.described(decision, event)
         case StreamsTargetsComputed():
             targets.computed(decision, event)
         case _:

@@ -19,7 +19,8 @@ from eosin.coordinator.groups.rules.config import StreamsGroupConfig
 from eosin.coordinator.groups.streams.assignors.tasks import MemberTasks
 from eosin.coordinator.groups.streams.rules.events import RefusedStreamsHeartbeat
 from eosin.coordinator.groups.streams.rules.group import (
-    MAX_EPOCH,
+    MAX_GROUP_EPOCH,
+    NO_DESCRIPTION,
     NOT_VALIDATED,
     StreamsGroup,
     StreamsMember,
@@ -31,6 +32,7 @@ from eosin.coordinator.groups.streams.topology.topology import Topology
 from eosin.protocol.errors import ErrorCode
 
 NUM_STANDBY_REPLICAS = "num.standby.replicas"
+RACK_AWARE_TAGS = "rack.aware.assignment.tags"
 
 
 class StreamsDecision:
@@ -89,7 +91,7 @@ class StreamsDecision:
 
     def put_topology(self, topology: Topology) -> None:
         """The application runs this topology from now on."""
-        self.group = replace(self.group, topology=topology, configured=None)
+        self.group = replace(self.group, topology=topology, configured=None, description=NO_DESCRIPTION)
         self.records.append(StreamsRecord(StreamsKind.TOPOLOGY, value=topology))
 
     def put_targets(self, targets: Mapping[str, MemberTasks]) -> None:
@@ -108,7 +110,7 @@ class StreamsDecision:
 
     def bump(self) -> None:
         """Begin the next group epoch. Raises RefusedStreamsHeartbeat when there is none."""
-        if self.group.epoch >= MAX_EPOCH:
+        if self.group.epoch >= MAX_GROUP_EPOCH:
             raise RefusedStreamsHeartbeat(
                 ErrorCode.UNKNOWN_SERVER_ERROR, "The group has used up its epochs: delete it."
             )
@@ -128,8 +130,10 @@ class StreamsDecision:
             validated_topology_epoch=validated,
             assignment_configs=configs,
             is_stored=True,
+            state_timestamp_ms=self.now_ms,
         )
-        self.records.append(StreamsRecord(StreamsKind.GROUP, value=StreamsGroupEpoch(epoch, found, validated, configs)))
+        value = StreamsGroupEpoch(epoch, found, validated, configs, group.plugin_epochs)
+        self.records.append(StreamsRecord(StreamsKind.GROUP, value=value))
 
     def topics_hash(self) -> int:
         """Of the topics of the topology as they are now."""
@@ -137,7 +141,9 @@ class StreamsDecision:
 
     def assignment_configs(self) -> tuple[tuple[str, str], ...]:
         """The settings that a target depends on."""
-        return ((NUM_STANDBY_REPLICAS, str(self.config.num_standby_replicas)),)
+        standby = (NUM_STANDBY_REPLICAS, str(self.config.num_standby_replicas))
+        tags = self.config.rack_aware_assignment_tags
+        return (standby, (RACK_AWARE_TAGS, ",".join(tags))) if tags else (standby,)
 
     def store_target_epoch(self, timestamp_ms: int, *, epoch: int | None = None) -> None:
         """The target is that of a group epoch, by default the present one."""

@@ -8,7 +8,7 @@ import msgspec
 from eosin.coordinator.groups.consumer.rules.events import MemberTimerFired
 from eosin.coordinator.groups.streams.assignors.tasks import MemberTasks
 from eosin.coordinator.groups.streams.rules.endpoints import EndpointPartitions
-from eosin.coordinator.groups.streams.rules.group import HeldTasks, UserEndpoint
+from eosin.coordinator.groups.streams.rules.group import HeldTasks, StreamsMember, UserEndpoint
 from eosin.coordinator.groups.streams.rules.reconciliation import OwnedTasks
 from eosin.coordinator.groups.streams.topology.topology import InternalTopic, Topology
 from eosin.protocol.errors import ErrorCode
@@ -32,10 +32,22 @@ class StreamsHeartbeat(msgspec.Struct, frozen=True, gc=False):
     """True if the whole application is to stop."""
     client_id: str = ""
     client_host: str = ""
+    instance_id: str | None = None
+    """The name of a static member; None for a dynamic one."""
+    version: int = 1
+    """The version of the request: members are told of some things from 1 on."""
 
 
 class DelayEnded(msgspec.Struct, frozen=True, gc=False):
     """The first members of a group have waited for others long enough."""
+
+
+class TopologyDescribed(msgspec.Struct, frozen=True, gc=False):
+    """A member has described its topology (key 93)."""
+
+    member_id: str
+    topology_epoch: int
+    data: bytes
 
 
 class StreamsTargetsComputed(msgspec.Struct, frozen=True, gc=False):
@@ -44,10 +56,12 @@ class StreamsTargetsComputed(msgspec.Struct, frozen=True, gc=False):
     epoch: int
     """The group epoch that it was computed at."""
     targets: Mapping[str, MemberTasks]
+    members: Mapping[str, StreamsMember]
+    """The members of the group as they were then."""
     is_last: bool
 
 
-StreamsEvent = StreamsHeartbeat | MemberTimerFired | DelayEnded | StreamsTargetsComputed
+StreamsEvent = StreamsHeartbeat | MemberTimerFired | DelayEnded | StreamsTargetsComputed | TopologyDescribed
 
 
 class Status(IntEnum):
@@ -59,6 +73,8 @@ class Status(IntEnum):
     MISSING_INTERNAL_TOPICS = 3
     SHUTDOWN_APPLICATION = 4
     ASSIGNMENT_DELAYED = 5
+    MISSING_CLIENT_TAGS = 6
+    """From version 1 of the request on."""
 
 
 class StreamsResult(msgspec.Struct, frozen=True, gc=False):
@@ -75,6 +91,8 @@ class StreamsResult(msgspec.Struct, frozen=True, gc=False):
     """Each with a sentence."""
     missing: tuple[InternalTopic, ...] = ()
     """Topics that are to be created for the application."""
+    asks_for_description: bool = False
+    """True if the member is to describe its topology (key 93)."""
     endpoint_epoch: int = 0
     endpoints: tuple[EndpointPartitions, ...] | None = None
     """None stands for "as before"."""

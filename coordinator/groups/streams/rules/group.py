@@ -24,9 +24,11 @@ from eosin.runtime.sorted_map import EMPTY, Editor, SortedMap
 
 JOIN_EPOCH: Final = 0
 LEAVE_EPOCH: Final = -1
+STATIC_LEAVE_EPOCH: Final = -2
+"""A static member that is back before its session ends (KIP-345)."""
 INITIAL_EPOCH: Final = 1
 """Of a new group and of its target."""
-MAX_EPOCH: Final = 2_147_483_647
+MAX_GROUP_EPOCH: Final = 2_147_483_647
 NOT_VALIDATED: Final = -1
 """The validated topology epoch of a group whose topics are not all there."""
 
@@ -92,7 +94,7 @@ class StreamsMember(msgspec.Struct, frozen=True, gc=False):
 
     member_id: str
     instance_id: str | None = None
-    """Kept for logs that have one; members cannot be static."""
+    """The name of a static member; None for a dynamic one."""
     rack_id: str | None = None
     client_id: str = ""
     client_host: str = ""
@@ -138,6 +140,23 @@ class ProcessTask(NamedTuple):
     task: Task
 
 
+class Description(NamedTuple):
+    """The description of a topology that members have told for people (KIP-1331), opaque here."""
+
+    topology_epoch: int = -1
+    """The epoch of the topology that it is of; -1 for none."""
+    data: bytes = b""
+    refused_epoch: int = -1
+    """The epoch of a topology whose description is too long; nobody is asked for it again."""
+    asked_again_ms: int = 0
+    """Until then nobody is asked for one."""
+    times_asked: int = 0
+    """Members that were asked since the last that was kept."""
+
+
+NO_DESCRIPTION: Final = Description()
+
+
 class StreamsGroup(msgspec.Struct, frozen=True, gc=False):
     """One streams group, between two decisions."""
 
@@ -155,12 +174,18 @@ class StreamsGroup(msgspec.Struct, frozen=True, gc=False):
     topology: Topology | None = None
     members: SortedMap[str, StreamsMember] = EMPTY
     targets: SortedMap[str, MemberTasks] = EMPTY
+    instances: SortedMap[str, str] = EMPTY
+    """The member that holds the name of each static member."""
     owners: Mapping[Task, Owner] = {}
     """The member that runs a task, or is to stop it."""
     copies: Mapping[ProcessTask, int] = {}
     """The number of members of a process that keep a copy of a task's state."""
+    plugin_epochs: tuple[int, int] = (-1, -1)
+    """The topology epochs that Apache Kafka remembers of its plugin for descriptions (KIP-1331)."""
     is_stored: bool = False
     """True if the log has a record of the group."""
+    state_timestamp_ms: int = -1
+    """The time of the last change of the group epoch, and so that at which it became empty; -1 if it is not known."""
     # In memory alone, and so forgotten by a broker that dies:
     configured: ConfiguredTopology | None = None
     """The topology over the topics at the last look at them; None before the first."""
@@ -170,6 +195,7 @@ class StreamsGroup(msgspec.Struct, frozen=True, gc=False):
     """The member that has asked the whole application to stop."""
     endpoint_epoch: int = 0
     """Grows when an endpoint answers for other partitions."""
+    description: Description = NO_DESCRIPTION
 
     @property
     def is_ready(self) -> bool:
@@ -197,6 +223,10 @@ class StreamsGroup(msgspec.Struct, frozen=True, gc=False):
         """The tasks that a member is to have."""
         return self.targets.get(member_id, NO_TASKS)
 
+    def holder(self, instance_id: str) -> StreamsMember | None:
+        """The member that holds the name of a static member."""
+        return self.members.get(self.instances.get(instance_id, ""))
+
 
 def with_member(group: StreamsGroup, member: StreamsMember) -> StreamsGroup:
     """The group with a member that is new, or in the place of what it was."""
@@ -208,31 +238,49 @@ def with_member(group: StreamsGroup, member: StreamsMember) -> StreamsGroup:
         member.process_id,
     ):
         owners, copies = _indexed(group, before, member)
-    return replace(group, members=group.members.put(member.member_id, member), owners=owners, copies=copies)
+    instances = group.instances
+    if (before.instance_id if before else None) != member.instance_id:
+        instances = _without_holder(instances, before)
+        if member.instance_id is not None:
+            instances = instances.put(member.instance_id, member.member_id)
+    members = group.members.put(member.member_id, member)
+    return replace(group, members=members, instances=instances, owners=owners, copies=copies)
 
 
 def with_members(group: StreamsGroup, members: Iterable[StreamsMember]) -> StreamsGroup:
     """A group that has had none, with all these members at once."""
     found: Editor[str, StreamsMember] = EMPTY.edit()
+    instances: Editor[str, str] = EMPTY.edit()
     owners: dict[Task, Owner] = {}
     copies: Counter[ProcessTask] = Counter()
     for member in members:
         found[member.member_id] = member
+        if member.instance_id is not None:
+            instances[member.instance_id] = member.member_id
         owners.update(dict.fromkeys(member.active(), Owner(member.member_id, member.process_id)))
         copies.update(ProcessTask(member.process_id, task) for task in member.kept())
-    return replace(group, members=found.frozen(), owners=owners, copies=dict(copies))
+    return replace(group, members=found.frozen(), instances=instances.frozen(), owners=owners, copies=dict(copies))
 
 
 def without_member(group: StreamsGroup, member_id: str) -> StreamsGroup:
     """The group without a member and without its target."""
-    owners, copies = _indexed(group, group.members[member_id], None)
+    before = group.members[member_id]
+    owners, copies = _indexed(group, before, None)
     return replace(
         group,
         members=group.members.without(member_id),
         targets=group.targets.without(member_id),
+        instances=_without_holder(group.instances, before),
         owners=owners,
         copies=copies,
     )
+
+
+def _without_holder(instances: SortedMap[str, str], member: StreamsMember | None) -> SortedMap[str, str]:
+    """Take the name of a static member away from the member that holds it, and from no other."""
+    if member is None or member.instance_id is None or instances.get(member.instance_id) != member.member_id:
+        return instances
+    return instances.without(member.instance_id)
 
 
 def _indexed(

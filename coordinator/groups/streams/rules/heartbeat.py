@@ -1,25 +1,27 @@
-"""StreamsGroupHeartbeat of a member that joins, stays, or leaves (streams-groups.md 3 to 7)."""
+"""StreamsGroupHeartbeat of a member that joins or stays (streams-groups.md 3 to 7)."""
 
 from msgspec.structs import replace
 
-from eosin.coordinator.groups.consumer.rules.events import ConsumerTimerKind, MemberTimerFired
+from eosin.coordinator.groups.consumer.rules.events import ConsumerTimerKind
+from eosin.coordinator.groups.streams.rules import description
 from eosin.coordinator.groups.streams.rules.decision import StreamsDecision
 from eosin.coordinator.groups.streams.rules.endpoints import endpoints_of
 from eosin.coordinator.groups.streams.rules.events import (
     RefusedStreamsHeartbeat,
-    Status,
     StreamsHeartbeat,
     StreamsResult,
 )
 from eosin.coordinator.groups.streams.rules.group import (
     JOIN_EPOCH,
     NOT_VALIDATED,
+    STATIC_LEAVE_EPOCH,
     HeldTasks,
     StreamsGroup,
     StreamsMember,
     StreamsMemberState,
 )
 from eosin.coordinator.groups.streams.rules.reconciliation import OwnedTasks, reconciled
+from eosin.coordinator.groups.streams.rules.statuses import statuses_of
 from eosin.coordinator.groups.streams.rules.targets import compute_target
 from eosin.coordinator.groups.streams.topology.configuration import InvalidTopology, configured
 from eosin.coordinator.groups.streams.topology.topology import Topology, fault_of
@@ -34,42 +36,97 @@ def heartbeat(decision: StreamsDecision, request: StreamsHeartbeat, *, topics_ch
     """Decide on the heartbeat of a member that does not leave. `topics_changed`: topics may have, since the group's
     last look at them. Raises RefusedStreamsHeartbeat."""
     group = decision.group
-    if request.member_id not in group.members and len(group.members) >= decision.config.max_size:
+    if len(group.members) >= decision.config.max_size and not _has_place(group, request):
         most = decision.config.max_size
         raise RefusedStreamsHeartbeat(
             ErrorCode.GROUP_MAX_SIZE_REACHED, f"The streams group has reached its maximum of {most} members."
         )
-    before = _member(group, request)
+    before = _speaker(decision, request)
     is_first = not group.members
     if request.topology is not None:
         _keep_topology(decision, request.topology, member_id=before.member_id)
     _configure(decision, topics_changed=topics_changed)
     _check_owned(decision.group, before, request.owned)
     updated = _updated(before, request)
-    is_new = before.member_id not in group.members
+    is_new = before.member_id not in decision.group.members
     if updated is not before or is_new:
         decision.put_member(updated)
     if request.shuts_down:
         decision.group = replace(decision.group, shutdown_by=request.member_id)
-    _begin_epoch(decision, member_changed=is_new or updated is not before, topics_changed=topics_changed)
+    if updated.endpoint != before.endpoint:
+        decision.group = replace(decision.group, endpoint_epoch=decision.group.endpoint_epoch + 1)
+    is_fewer = len(decision.group.members) < len(group.members)
+    changed = is_new or is_fewer or _is_another(before, updated)
+    _begin_epoch(decision, member_changed=changed, topics_changed=topics_changed)
     if is_first and decision.config.initial_rebalance_delay_ms:
         decision.group = replace(decision.group, is_delayed=True)
         decision.start(DELAY_TIMER, GROUP_ITSELF, decision.config.initial_rebalance_delay_ms)
     compute_target(decision)
     after = _reconcile(decision, updated, request.owned)
     _time(decision, before, after)
-    return _result(decision, request, before, after)
+    asks = description.must_describe(decision, after, version=request.version)
+    return replace(_result(decision, request, before, after), asks_for_description=asks)
+
+
+def _has_place(group: StreamsGroup, request: StreamsHeartbeat) -> bool:
+    """True for a member that the group has, and for a static one that comes back."""
+    is_back = request.instance_id is not None and group.holder(request.instance_id) is not None
+    return is_back or request.member_id in group.members
 
 
 # The member that the request is of
 
 
-def _member(group: StreamsGroup, request: StreamsHeartbeat) -> StreamsMember:
-    """The member that speaks, which may be a new one. Raises RefusedStreamsHeartbeat."""
+def _speaker(decision: StreamsDecision, request: StreamsHeartbeat) -> StreamsMember:
+    """The member that speaks, in the place of the static one that it was; it may be a new one. Raises
+    RefusedStreamsHeartbeat."""
+    group = decision.group
+    known = _known(group, request)
+    held = None if request.instance_id is None else group.holder(request.instance_id)
+    if held is None or held.member_id == request.member_id:
+        return known or StreamsMember(request.member_id)
+    if known is not None:
+        # It comes back as another instance, whose successor it is. What it was before is gone.
+        decision.drop_member(known.member_id)
+    return replace_static(decision, held, request.member_id)
+
+
+def replace_static(decision: StreamsDecision, held: StreamsMember, member_id: str) -> StreamsMember:
+    """A static member is back under another id: it has what it had, and its target (KIP-345). Returns it."""
+    target = decision.group.target(held.member_id)
+    decision.drop_member(held.member_id)
+    member = replace(held, member_id=member_id, epoch=JOIN_EPOCH, previous_epoch=JOIN_EPOCH)
+    decision.put_member(member)
+    decision.put_targets({member_id: target})
+    decision.put_current(member)
+    return member
+
+
+def _check_instance(group: StreamsGroup, request: StreamsHeartbeat, instance_id: str) -> None:
+    """Refuse a static member whose name another one holds, unless that one has left for a while, and it joins. (Apache
+    Kafka refuses a member that joins again under its own id, too, though it may have missed the answer.)"""
+    holder = group.holder(instance_id)
+    text = f"Static member {request.member_id} with instance id {instance_id}"
+    if request.member_epoch != JOIN_EPOCH:
+        if holder is None:
+            raise RefusedStreamsHeartbeat(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
+        if holder.member_id != request.member_id:
+            raise RefusedStreamsHeartbeat(
+                ErrorCode.FENCED_INSTANCE_ID, f"{text} was fenced by member {holder.member_id}."
+            )
+    elif holder is not None and holder.member_id != request.member_id and holder.epoch != STATIC_LEAVE_EPOCH:
+        text += f" cannot join the group because the instance id is owned by {holder.member_id} member."
+        raise RefusedStreamsHeartbeat(ErrorCode.UNRELEASED_INSTANCE_ID, text)
+
+
+def _known(group: StreamsGroup, request: StreamsHeartbeat) -> StreamsMember | None:
+    """The member of this id; None for one that joins. Raises RefusedStreamsHeartbeat."""
     known = group.members.get(request.member_id)
     received = request.member_epoch
+    if request.instance_id is not None:
+        _check_instance(group, request, request.instance_id)
     if received == JOIN_EPOCH:
-        return known or StreamsMember(request.member_id)
+        return known
     if known is None:
         raise RefusedStreamsHeartbeat(
             ErrorCode.UNKNOWN_MEMBER_ID, f"Member {request.member_id} is not a member of the group."
@@ -100,8 +157,10 @@ def _has_no_more(owned: OwnedTasks | None, assigned: HeldTasks) -> bool:
 
 def _updated(member: StreamsMember, request: StreamsHeartbeat) -> StreamsMember:
     """The member as the request describes it; the same object if nothing has changed."""
+    joins = request.member_epoch == JOIN_EPOCH
     updated = replace(
         member,
+        instance_id=member.instance_id if request.instance_id is None else request.instance_id,
         rack_id=member.rack_id if request.rack_id is None else request.rack_id,
         client_id=request.client_id,
         client_host=request.client_host,
@@ -110,10 +169,21 @@ def _updated(member: StreamsMember, request: StreamsHeartbeat) -> StreamsMember:
         ),
         topology_epoch=member.topology_epoch if request.topology is None else request.topology.epoch,
         process_id=member.process_id if request.process_id is None else request.process_id,
-        endpoint=member.endpoint if request.endpoint is None else request.endpoint,
+        # One that joins anew without an endpoint has none any more.
+        endpoint=member.endpoint if request.endpoint is None and not joins else request.endpoint,
         tags=member.tags if request.tags is None else request.tags,
     )
     return member if updated == member else updated
+
+
+def _is_another(before: StreamsMember, after: StreamsMember) -> bool:
+    """True if the target may be another one for a member that describes itself otherwise. A static one that is back may
+    be at another address."""
+    if after.instance_id is None or before is after:
+        return before is not after
+    return (before.topology_epoch, before.rack_id, before.tags, before.process_id) != (
+        *(after.topology_epoch, after.rack_id, after.tags, after.process_id),
+    )
 
 
 # The topology and the group epoch
@@ -227,6 +297,7 @@ def _result(
         # In the following the client may have missed an answer. (Apache Kafka tells it nothing.)
         or request.member_epoch != after.epoch
         or (request.owned is not None and not _has_no_more(request.owned, after.assigned))
+        or _may_have_missed_a_step(after, request)
     )
     return StreamsResult(
         ErrorCode.NONE,
@@ -234,64 +305,24 @@ def _result(
         epoch=after.epoch,
         heartbeat_interval_ms=decision.config.heartbeat_interval_ms,
         tasks=after.assigned if tells else None,
-        statuses=_statuses(group, after),
+        statuses=statuses_of(group, after, decision.config, version=request.version),
         missing=() if group.configured is None else group.configured.missing,
         endpoint_epoch=group.endpoint_epoch,
         endpoints=endpoints_of(group) if request.endpoint_epoch != group.endpoint_epoch else None,
     )
 
 
-def _statuses(group: StreamsGroup, member: StreamsMember) -> dict[Status, str]:
-    found: dict[Status, str] = {}
-    if group.topology is not None and member.topology_epoch < group.topology.epoch:
-        text = f"The member's topology epoch {member.topology_epoch} is behind the group's {group.topology.epoch}."
-        found[Status.STALE_TOPOLOGY] = text
-    if group.configured is not None and group.configured.status is not None:
-        found[Status(group.configured.status)] = group.configured.detail
-    if group.shutdown_by is not None:
-        found[Status.SHUTDOWN_APPLICATION] = f"Member {group.shutdown_by} has asked the application to shut down."
-    if group.is_delayed or group.epoch > group.assignment_epoch:
-        found[Status.ASSIGNMENT_DELAYED] = "The tasks are dealt out when more members have had time to join."
-    return found
+def _may_have_missed_a_step(member: StreamsMember, request: StreamsHeartbeat) -> bool:
+    """True if the member's last step kept its epoch, by which its client would have noticed, and its answer may have
+    gone nowhere. (Apache Kafka does not tell it again: tasks that it got run nowhere until the next rebalance, and
+    those that it is to revoke stay until the rebalance timeout.)"""
+    if member.previous_epoch != member.epoch:
+        return False
+    assigned = member.assigned
+    return request.owned != OwnedTasks(frozenset(assigned.active), assigned.standby, assigned.warmup)
 
 
-# Ways out
-
-
-def leave(decision: StreamsDecision, request: StreamsHeartbeat) -> StreamsResult:
-    """A member says goodbye. Raises RefusedStreamsHeartbeat."""
-    if request.member_id not in decision.group.members:
-        raise RefusedStreamsHeartbeat(
-            ErrorCode.UNKNOWN_MEMBER_ID, f"Member {request.member_id} is not a member of the group."
-        )
-    if request.shuts_down:
-        decision.group = replace(decision.group, shutdown_by=request.member_id)
-    remove(decision, request.member_id)
-    statuses = _statuses(decision.group, GROUP_ITSELF) if request.shuts_down else {}
-    return StreamsResult(ErrorCode.NONE, member_id=request.member_id, epoch=request.member_epoch, statuses=statuses)
-
-
-def remove(decision: StreamsDecision, member_id: str) -> None:
-    """Remove a member, and begin the next group epoch, whose target is computed at the next heartbeat. The target of
-    nobody is there at once, at no time, so that whoever comes next waits for nothing."""
-    decision.drop_member(member_id)
-    decision.bump()
-    if not decision.group.members:
-        decision.store_target_epoch(0)
-        decision.group = replace(decision.group, shutdown_by=None, is_delayed=False)
-        decision.cancel(DELAY_TIMER, GROUP_ITSELF.member_id)
-
-
-def timer_fired(decision: StreamsDecision, event: MemberTimerFired) -> None:
-    """A member has sent nothing for its session, or has not revoked in time."""
-    kind, member_id = event.timer
-    member = decision.group.members.get(member_id)
-    if member is None:
-        return
-    # One that has come to another epoch since has revoked what was asked for.
-    if kind is ConsumerTimerKind.REBALANCE and member.epoch != event.epoch:
-        return
-    remove(decision, member_id)
+# The end of the wait for others
 
 
 def delay_ended(decision: StreamsDecision) -> None:

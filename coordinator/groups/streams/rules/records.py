@@ -28,6 +28,8 @@ class StreamsGroupEpoch(msgspec.Struct, frozen=True, gc=False):
     metadata_hash: int
     validated_topology_epoch: int
     assignment_configs: tuple[tuple[str, str], ...] | None
+    plugin_epochs: tuple[int, int] = (-1, -1)
+    """The topology epochs whose descriptions a plugin of Apache Kafka has kept, and refused; -1 for none."""
 
 
 Value = StreamsGroupEpoch | TargetEpoch | StreamsMember | MemberTasks | Topology
@@ -53,3 +55,23 @@ def end_records(group: StreamsGroup) -> list[StreamsRecord]:
     if group.topology is not None:
         records.append(StreamsRecord(StreamsKind.TOPOLOGY))
     return records
+
+
+def all_records(group: StreamsGroup) -> list[StreamsRecord]:
+    """Everything that is known of a group, in the order of a join."""
+    members = group.members.values()
+    records = [StreamsRecord(StreamsKind.MEMBER, each.member_id, each) for each in members]
+    if group.topology is not None:
+        records.append(StreamsRecord(StreamsKind.TOPOLOGY, value=group.topology))
+    epoch = StreamsGroupEpoch(
+        group.epoch,
+        group.metadata_hash,
+        group.validated_topology_epoch,
+        group.assignment_configs,
+        group.plugin_epochs,
+    )
+    records.append(StreamsRecord(StreamsKind.GROUP, value=epoch))
+    records += [StreamsRecord(StreamsKind.TARGET, member_id, target) for member_id, target in group.targets.items()]
+    target_epoch = TargetEpoch(group.assignment_epoch, group.assignment_timestamp_ms)
+    records.append(StreamsRecord(StreamsKind.TARGET_EPOCH, value=target_epoch))
+    return records + [StreamsRecord(StreamsKind.CURRENT, each.member_id, each) for each in members]

@@ -48,22 +48,29 @@ def target_in_steps(
     pieces = in_pieces(
         target, weight=weight_of(group.group_id), size=size, count=lambda each: len(each.active) + len(each.standby)
     )
-    return (StreamsTargetsComputed(group.epoch, part, is_last) for part, is_last in pieces)
+    return (StreamsTargetsComputed(group.epoch, part, group.members, is_last) for part, is_last in pieces)
 
 
 def computed(decision: StreamsDecision, event: StreamsTargetsComputed) -> None:
-    """Keep a part of a target, of the members that are still there. The target counts when its last part is kept. One
-    that is not newer than the present one is of no use any more."""
+    """Keep a part of a target: of the members that are still there, and of those that have replaced a static one. The
+    target counts when its last part is kept. One that is not newer than the present one is of no use any more."""
     before = decision.group
     if event.epoch <= before.assignment_epoch:
         return
-    changed: dict[str, MemberTasks] = {
-        member_id: target
-        for member_id, target in event.targets.items()
-        if member_id in before.members and before.targets.get(member_id) != target
-    }
+    changed: dict[str, MemberTasks] = {}
+    for name, target in event.targets.items():
+        member_id = name if name in before.members else _successor(before, name, event)
+        if member_id is not None and before.targets.get(member_id) != target:
+            changed[member_id] = target
     decision.put_targets(changed)
     if event.is_last:
         # A target without tasks is no reason to wait with the one that will have some.
         is_empty = all(each == NO_TASKS for each in decision.group.targets.values())
         decision.store_target_epoch(0 if is_empty else decision.now_ms, epoch=event.epoch)
+
+
+def _successor(group: StreamsGroup, name: str, event: StreamsTargetsComputed) -> str | None:
+    """The member that has replaced a static one since a target was computed; None if there is none."""
+    gone = event.members.get(name)
+    holder = None if gone is None or gone.instance_id is None else group.holder(gone.instance_id)
+    return None if holder is None or holder.member_id in event.members else holder.member_id

@@ -40,6 +40,16 @@ def test_each_runs_out_at_its_time_with_the_epoch_of_its_start() -> None:
     assert not len(fired.timers)
 
 
+def test_one_may_run_out_before_its_time_and_then_does_so_once() -> None:
+    fired = Fired(ManualClock())
+    fired.start(0, 300, epoch=7)
+    assert fired.timers.run_out(key(0))
+    assert not fired.timers.run_out(key(0))
+    assert not fired.timers.run_out(key(1))
+    fired.clock.advance(1000)
+    assert fired.seen == [("m00000", 7, 0)]
+
+
 def test_one_that_begins_anew_runs_out_by_its_last_start_alone() -> None:
     fired = Fired(ManualClock())
     fired.start(0, 300)

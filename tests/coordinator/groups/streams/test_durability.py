@@ -9,11 +9,14 @@ from group_fakes import Broker, turns
 
 from eosin.coordinator.groups.consumer.ports import NoTopics
 from eosin.coordinator.groups.consumer.rules.topics import SubscribedTopic
+from eosin.coordinator.groups.offset_requests import Committer
 from eosin.coordinator.groups.rules.config import GroupConfig, StreamsGroupConfig
+from eosin.coordinator.groups.rules.offset_store import OffsetToCommit
 from eosin.coordinator.groups.streams.rules.events import StreamsHeartbeat, StreamsResult
 from eosin.coordinator.groups.streams.rules.group import StreamsGroup
 from eosin.coordinator.groups.streams.topology.topology import Subtopology, Topology
 from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import TopicPartition
 
 NONE = ErrorCode.NONE
 TOPOLOGY = Topology(0, (Subtopology("0", ("orders",), (), (), (), (), ()),))
@@ -108,3 +111,32 @@ async def test_a_delay_whose_end_the_log_does_not_take_ends_all_the_same(refused
     broker.clock.advance(5000)
     await heartbeat(broker, epoch=epoch)
     assert group(broker).target("m").active
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+async def test_offsets_keep_for_their_retention_after_the_last_member_has_left_and_then_go_with_the_group(
+    restarts: bool,
+) -> None:
+    config = GroupConfig(
+        offsets_retention_minutes=10, offsets_retention_check_interval_ms=60_000, streams=AT_ONCE.streams
+    )
+    broker = await started(config)
+    joined = await heartbeat(broker)
+    read, other = OffsetToCommit(TopicPartition("orders", 0), 1), OffsetToCommit(TopicPartition("others", 0), 1)
+    committer = Committer(joined.epoch, "m")
+    await broker.groups.offsets.commit("g", [read, other], committer=committer, api_version=9)
+    for _ in range(2 * config.offsets_retention_ms // 40_000):  # the member lives
+        broker.clock.advance(40_000)
+        await turns()
+        await heartbeat(broker, epoch=joined.epoch)
+    _, offsets = await broker.groups.offsets.fetch("g", None, require_stable=False)
+    assert [each.partition.topic for each in offsets] == ["orders"], "no member needs the other topic"
+    assert (await heartbeat(broker, epoch=-1)).error is NONE
+    if restarts:
+        await broker.crash()
+    broker.clock.advance(config.offsets_retention_ms - 60_000)
+    await turns()
+    assert group(broker).members == {}
+    broker.clock.advance(120_000)
+    await turns()
+    assert broker.groups.streams.describe("g") is ErrorCode.GROUP_ID_NOT_FOUND

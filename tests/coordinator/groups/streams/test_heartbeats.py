@@ -1,25 +1,20 @@
 """StreamsGroupHeartbeat: joins, tasks, statuses and refusals, and any order of events (streams-groups.md)."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from streams_cluster import COUNTING, NOTHING, TOPOLOGY, Cluster, active, owned, topics
 
 from eosin.coordinator.groups.consumer.rules.events import ConsumerTimer, ConsumerTimerKind, MemberTimerFired
 from eosin.coordinator.groups.rules.config import StreamsGroupConfig
 from eosin.coordinator.groups.streams.assignors.tasks import Task
-from eosin.coordinator.groups.streams.log.records import encoded
 from eosin.coordinator.groups.streams.log.replay import replayed
-from eosin.coordinator.groups.streams.rules.decide import decide, reads_topics
 from eosin.coordinator.groups.streams.rules.events import (
     DelayEnded,
     Status,
-    StreamsEvent,
-    StreamsHeartbeat,
-    StreamsResult,
 )
 from eosin.coordinator.groups.streams.rules.group import (
     HeldTasks,
@@ -30,86 +25,8 @@ from eosin.coordinator.groups.streams.rules.group import (
 )
 from eosin.coordinator.groups.streams.rules.reconciliation import OwnedTasks
 from eosin.coordinator.groups.streams.rules.records import StreamsKind
-from eosin.coordinator.groups.streams.topology.topology import InternalTopic, Subtopology, Topology
+from eosin.coordinator.groups.streams.topology.topology import Subtopology, Topology
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.records.scan import KeyValue
-
-AT_ONCE = StreamsGroupConfig(assignment_interval_ms=0, initial_rebalance_delay_ms=0)
-TOPOLOGY = Topology(0, (Subtopology("0", ("words",), (), (), (), (), ()),))
-COUNTING = Topology(0, (Subtopology("0", ("words",), (), (InternalTopic("counts", 0, -1, ()),), (), (), ()),))
-NOTHING = OwnedTasks()
-
-
-class Topic(NamedTuple):
-    topic_id: bytes
-    partitions: int
-
-
-def topics(**counts: int) -> Mapping[str, Topic]:
-    return {name: Topic(name.encode().ljust(16, b"-"), count) for name, count in counts.items()}
-
-
-class Cluster:
-    """A group, with its topics and settings."""
-
-    def __init__(self, config: StreamsGroupConfig = AT_ONCE, **counts: int) -> None:
-        self.group = StreamsGroup("g")
-        self.config = config
-        self.topics = topics(**(counts or {"words": 4}))
-        self.looked_at: object = None
-        self.now_ms = 1_000_000
-        self.kinds: list[StreamsKind] = []
-        self.log: dict[bytes, KeyValue] = {}
-        """The last record of each key."""
-        self._offset = 0
-
-    def happens(self, event: StreamsEvent) -> StreamsResult | None:
-        decided = decide(
-            self.group,
-            event,
-            now_ms=self.now_ms,
-            config=self.config,
-            topics=self.topics,
-            topics_changed=self.looked_at is not self.topics,
-        )
-        if not decided.is_refused and reads_topics(event):
-            self.looked_at = self.topics
-        self.group = decided.group
-        self.kinds = [record.kind for record in decided.records]
-        for each in encoded("g", decided.records):
-            assert each.key is not None
-            self.log[each.key] = KeyValue(self._offset, each.key, each.value)
-            self._offset += 1
-        return decided.answer
-
-    def written(self) -> StreamsGroup:
-        """The group without what is in memory alone."""
-        return replace(self.group, configured=None, is_delayed=False, shutdown_by=None, endpoint_epoch=0)
-
-    def beat(self, member_id: str, epoch: int, owned: OwnedTasks | None = None, **more: object) -> StreamsResult:
-        found = self.happens(StreamsHeartbeat(member_id, epoch, owned=owned, **more))  # type: ignore[arg-type]
-        assert found is not None
-        return found
-
-    def join(self, member_id: str, topology: Topology = TOPOLOGY, process: str = "", **more: object) -> StreamsResult:
-        return self.beat(
-            member_id,
-            0,
-            NOTHING,
-            topology=topology,
-            process_id=process or member_id,
-            rebalance_timeout_ms=60_000,
-            **more,
-        )
-
-
-def active(result: StreamsResult) -> set[int]:
-    assert result.tasks is not None
-    return {task.partition for task in result.tasks.active}
-
-
-def owned(*numbers: int) -> OwnedTasks:
-    return OwnedTasks(frozenset(Task("0", number) for number in numbers))
 
 
 def test_the_first_member_gets_every_task_in_one_batch_of_records() -> None:
@@ -330,3 +247,31 @@ def _check(cluster: Cluster) -> None:
     for member in group.members.values():
         assert member.epoch <= group.assignment_epoch <= group.epoch
         assert (member.state is StreamsMemberState.UNREVOKED_TASKS) != member.pending.is_empty
+
+
+def test_tags_that_members_are_to_have_begin_an_epoch_and_change_no_task() -> None:
+    cluster = Cluster()
+    before = cluster.join("m", tags=(("zone", "a"),))
+    cluster.config = StreamsGroupConfig(
+        assignment_interval_ms=0, initial_rebalance_delay_ms=0, rack_aware_assignment_tags=("zone", "rack")
+    )
+    told = cluster.beat("m", before.epoch)
+    assert (told.epoch, active(told), set(told.statuses)) == (
+        before.epoch + 1,
+        active(before),
+        {Status.MISSING_CLIENT_TAGS},
+    )
+    assert "rack." in told.statuses[Status.MISSING_CLIENT_TAGS]
+    assert cluster.group.assignment_configs == (
+        ("num.standby.replicas", "0"),
+        ("rack.aware.assignment.tags", "zone,rack"),
+    )
+    assert cluster.beat("m", told.epoch, version=0).statuses == {}
+    assert cluster.beat("m", told.epoch, tags=(("rack", "b"), ("zone", "a"))).statuses == {}
+
+
+def test_what_a_plugin_of_apache_kafka_has_kept_stays_in_the_log() -> None:
+    cluster = Cluster()
+    cluster.group = replace(cluster.group, plugin_epochs=(3, 2))
+    cluster.join("m")
+    assert replayed(cluster.log.values()).groups["g"].plugin_epochs == (3, 2)

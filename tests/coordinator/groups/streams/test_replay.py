@@ -13,7 +13,7 @@ from eosin.coordinator.groups.streams.assignors.tasks import NO_TASKS
 from eosin.coordinator.groups.streams.log.records import encoded
 from eosin.coordinator.groups.streams.log.replay import replayed
 from eosin.coordinator.groups.streams.rules.events import StreamsHeartbeat
-from eosin.coordinator.groups.streams.rules.group import StreamsGroup, StreamsMember
+from eosin.coordinator.groups.streams.rules.group import NO_DESCRIPTION, StreamsGroup, StreamsMember
 from eosin.coordinator.groups.streams.rules.records import StreamsGroupEpoch, StreamsKind, StreamsRecord
 from eosin.coordinator.groups.streams.topology.topology import Subtopology, Topology
 from eosin.protocol.errors import ErrorCode
@@ -77,7 +77,7 @@ async def test_a_group_comes_back_as_it_was_and_its_members_have_a_session() -> 
     await broker.crash()
     after = broker.groups.streams.describe("g")
     assert isinstance(after, StreamsGroup)
-    forgotten = {"configured": None, "is_delayed": False, "endpoint_epoch": 0}
+    forgotten = {"configured": None, "is_delayed": False, "endpoint_epoch": 0, "description": NO_DESCRIPTION}
     assert replace(after, **forgotten) == replace(before, **forgotten)
     # No delay begins again: the next heartbeat deals out the tasks.
     again = await broker.groups.streams.heartbeat("g", StreamsHeartbeat("m", after.members["m"].epoch))
