@@ -81,6 +81,10 @@ remote.list.offsets.request.timeout.ms remote.log.index.file.cache.total.size.by
 remote.log.manager.copier.thread.pool.size remote.log.manager.copy.max.bytes.per.second
 remote.log.manager.expiration.thread.pool.size remote.log.manager.fetch.max.bytes.per.second
 remote.log.manager.follower.thread.pool.size remote.log.reader.threads replica.alter.log.dirs.io.max.bytes.per.second
+sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin sasl.kerberos.principal.to.local.rules
+sasl.kerberos.service.name sasl.kerberos.ticket.renew.jitter sasl.kerberos.ticket.renew.window.factor
+sasl.login.refresh.buffer.seconds sasl.login.refresh.min.period.seconds sasl.login.refresh.window.factor
+sasl.login.refresh.window.jitter
 """
 
 DYNAMIC_UNUSED: Final = frozenset(_DYNAMIC.split())

@@ -210,12 +210,15 @@ class ThreadFlusher:
         self,
         *,
         threads: int = 4,
+        unhurried_s: float = UNHURRIED_S,
         watch: Callable[[int], None] | None = None,
         watch_bytes: Callable[[int], None] | None = None,
     ) -> None:
-        """`watch` is told how long each flush took (ns), by the thread that made it; `watch_bytes` in the event loop
-        how many bytes it has made durable."""
+        """An append without a waiting caller waits at most `unhurried_s` for a flush that it shares. `watch` is told
+        how long each flush took (ns), by the thread that made it; `watch_bytes` in the event loop how many bytes it has
+        made durable."""
         self._thread_count = threads
+        self._unhurried_s: Final = unhurried_s
         self._threads: list[threading.Thread] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._jobs: _Queue = SimpleQueue()
@@ -244,7 +247,7 @@ class ThreadFlusher:
         awaited: bool = True,
         base_offset: int | None = None,
     ) -> None:
-        """Sync `log` at the end of this turn of the loop, or when its running flush has ended; within `UNHURRIED_S`
+        """Sync `log` at the end of this turn of the loop, or when its running flush has ended; within `unhurried_s`
         if no caller waits for it."""
         self.backlog_bytes += size
         log.unflushed_bytes += size
@@ -257,7 +260,7 @@ class ThreadFlusher:
     def _wait_for_company(self, log: Flushable) -> None:
         self._unhurried[log] = None
         if self._timer is None:
-            self._timer = self._running_loop().call_later(UNHURRIED_S, self._hurry)
+            self._timer = self._running_loop().call_later(self._unhurried_s, self._hurry)
 
     def _schedule(self) -> None:
         if not self._is_scheduled:

@@ -93,7 +93,7 @@ async def test_appends_of_one_turn_share_a_flush_and_later_ones_the_next() -> No
 
 
 async def test_an_append_without_a_waiting_caller_shares_the_next_flush_of_its_log() -> None:
-    flusher, log, other = ThreadFlusher(), StubLog(), StubLog()
+    flusher, log, other = ThreadFlusher(unhurried_s=HANG_S), StubLog(), StubLog()
     log.gate.set()
     other.gate.set()
     log.write(flusher, awaited=False)
@@ -103,9 +103,18 @@ async def test_an_append_without_a_waiting_caller_shares_the_next_flush_of_its_l
     log.write(flusher)
     await until(lambda: log.ended)
     assert (log.begun, flusher.backlog_bytes) == ([2], 0)
+    await flusher.close()
+
+
+async def test_an_append_that_has_shared_a_flush_has_none_of_its_own_after_a_while() -> None:
+    flusher, log, other = ThreadFlusher(), StubLog(), StubLog()
+    log.gate.set()
+    other.gate.set()
+    log.write(flusher, awaited=False)
+    log.write(flusher)
     other.write(flusher, awaited=False)
-    await until(lambda: len(other.ended) == 2)
-    assert log.begun == [2], "none of its own when the time of those is over that had no other to share"
+    await until(lambda: other.ended)
+    assert log.begun == [2]
     await flusher.close()
 
 
