@@ -1,6 +1,7 @@
 """What holds for every test."""
 
 import gc
+import logging
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -43,6 +44,14 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.collect()
         gc.freeze()
         gc.enable()
+
+
+def pytest_runtest_logfinish() -> None:
+    """A command that a test ran in this process has sent its log to a stream that is closed now (`setup_logging`)."""
+    root = logging.getLogger()
+    for handler in [each for each in root.handlers if type(each) is logging.StreamHandler]:
+        root.removeHandler(handler)
+        root.setLevel(logging.WARNING)
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` chooses by the marks

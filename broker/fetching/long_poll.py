@@ -70,6 +70,8 @@ class LongPolls:
         self._clock = clock
         # Dictionaries as ordered sets: polls are woken in the order in which they came.
         self._by_log: dict[PartitionLog, dict[_Poll, None]] = {}
+        self.count = 0
+        """Number of polls that wait."""
         self._watchers: dict[PartitionLog, dict[Callable[[], None], None]] = {}
 
     def watch(self, log: "PartitionLog", grown: Callable[[], None]) -> None:
@@ -98,11 +100,6 @@ class LongPolls:
         for poll in self._by_log.get(log, ()):
             poll.wake()
 
-    @property
-    def count(self) -> int:
-        """Number of polls that wait. Looks at every one of them."""
-        return len({poll for polls in self._by_log.values() for poll in polls})
-
     def waiting(self, log: "PartitionLog") -> int:
         """Number of polls that wait for `log`."""
         return len(self._by_log.get(log, ()))
@@ -123,6 +120,7 @@ class LongPolls:
         if waits is not None:
             waits(poll.wake)
         timer = self._clock.call_later(max_wait_ms, poll.wake)
+        self.count += 1
         try:
             left = WATCHES_PER_TURN
             for log, watch in poll.watches.items():
@@ -135,6 +133,7 @@ class LongPolls:
                     left = WATCHES_PER_TURN
             await poll.woken
         finally:
+            self.count -= 1
             timer.cancel()
             self._forget(poll)
 

@@ -15,6 +15,7 @@ from eosin.broker.requests.streams_heartbeat_request import (
     heartbeat_of,
     member_chars,
     required_topics,
+    size_problem,
     topic_problem,
 )
 from eosin.broker.services import Services
@@ -55,17 +56,20 @@ async def handle(
 
 
 async def _decided(request: StreamsGroupHeartbeatRequest, context: RequestContext, services: Services) -> StreamsResult:
-    names = required_topics(request)
+    problem = size_problem(request)
+    if problem is not None:
+        return StreamsResult(ErrorCode.STREAMS_INVALID_TOPOLOGY, problem)
+    heartbeat = heartbeat_of(request, context)
+    names = required_topics(heartbeat.topology)
     problem = topic_problem(names)
     if problem is not None:
         return StreamsResult(ErrorCode.STREAMS_INVALID_TOPOLOGY, problem)
     may = context.session.may
     if not all(may(Operation.DESCRIBE, ResourceType.TOPIC, name) for name in sorted(names)):
         return StreamsResult(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    problem = field_problem(request)
+    problem = field_problem(request, heartbeat.topology)
     if problem is not None:
         return StreamsResult(ErrorCode.INVALID_REQUEST, problem)
-    heartbeat = heartbeat_of(request, context)
     shares = services.group_shares
     if shares is not None and heartbeat.topology is not None:
         size = topology_bytes(heartbeat.topology) + member_chars(request)

@@ -24,15 +24,25 @@ from eosin.protocol.schemas.streams_group_heartbeat import (
 )
 from eosin.protocol.schemas.streams_group_heartbeat import Subtopology as SubtopologySchema
 
+MOST_SUBTOPOLOGIES: Final = 1000
+"""Of one topology (OWN): each has a task at least, and is looked at in one step of the event loop."""
 MOST_TOPOLOGY_BYTES: Final = 1_048_576
 """Of the names and settings of one topology (OWN)."""
 MOST_MEMBER_CHARS: Final = 16_384
 """Of all that a member says of itself (OWN)."""
 
 
-def required_topics(request: StreamsGroupHeartbeatRequest) -> frozenset[str]:
-    """The names of all topics of the request's topology."""
-    return frozenset() if (topology := _topology(request)) is None else topology.topics | _written(topology)
+def size_problem(request: StreamsGroupHeartbeatRequest) -> str | None:
+    """A sentence about a topology that is too large to be looked at; None for any other."""
+    count = 0 if request.topology is None else len(request.topology.subtopologies)
+    if count > MOST_SUBTOPOLOGIES:
+        return f"The topology has {count} subtopologies, and {MOST_SUBTOPOLOGIES} are the most."
+    return None
+
+
+def required_topics(topology: Topology | None) -> frozenset[str]:
+    """The names of all topics of a topology."""
+    return frozenset() if topology is None else topology.topics | _written(topology)
 
 
 def _written(topology: Topology) -> frozenset[str]:
@@ -49,9 +59,9 @@ def topic_problem(names: frozenset[str]) -> str | None:
     return None
 
 
-def field_problem(request: StreamsGroupHeartbeatRequest) -> str | None:
-    """A sentence about what is wrong with the request's fields; None if nothing is."""
-    return next(_unsupported(request), None) or next(_problems(request), None)
+def field_problem(request: StreamsGroupHeartbeatRequest, topology: Topology | None) -> str | None:
+    """A sentence about what is wrong with the request's fields, `topology` its topology; None if nothing is."""
+    return next(_unsupported(request), None) or next(_problems(request, topology), None)
 
 
 def _unsupported(request: StreamsGroupHeartbeatRequest) -> Iterator[str]:
@@ -59,7 +69,7 @@ def _unsupported(request: StreamsGroupHeartbeatRequest) -> Iterator[str]:
         yield "Regular expressions for source topics are not supported yet."
 
 
-def _problems(request: StreamsGroupHeartbeatRequest) -> Iterator[str]:
+def _problems(request: StreamsGroupHeartbeatRequest, topology: Topology | None) -> Iterator[str]:
     lists = (request.active_tasks, request.standby_tasks, request.warmup_tasks)
     if not request.member_id.strip():
         yield "MemberId can't be empty."
@@ -80,7 +90,7 @@ def _problems(request: StreamsGroupHeartbeatRequest) -> Iterator[str]:
             yield "Topology must be non-null in first request."
     elif request.topology is not None:
         yield "Topology can only be provided in first request."
-    if (topology := _topology(request)) is not None and topology_bytes(topology) > MOST_TOPOLOGY_BYTES:
+    if topology is not None and topology_bytes(topology) > MOST_TOPOLOGY_BYTES:
         yield f"The names and settings of the topology take more than {MOST_TOPOLOGY_BYTES} bytes."
     if request.member_epoch == STATIC_LEAVE_EPOCH and request.instance_id is None:
         yield "InstanceId can't be null where a member leaves for a while."

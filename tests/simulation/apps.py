@@ -8,6 +8,7 @@ from eosin.protocol.names import TopicPartition
 from simulation.client import World
 from simulation.consumer_members import ConsumerMembership
 from simulation.copying_member import CopyingMember
+from simulation.heartbeating_members import HeartbeatingMembership
 from simulation.history import Isolation
 from simulation.members import Membership
 from simulation.plan import PARTITIONS, AppPlan, InstancePlan
@@ -32,7 +33,7 @@ class App:
         self._chance = random.Random(f"{world.seed}/{plan.name}")
 
     @property
-    def _membership(self) -> type[Membership | ConsumerMembership | StreamsMembership]:
+    def _membership(self) -> type[Membership | HeartbeatingMembership]:
         """The kind of members that its instances are."""
         if self._plan.is_streams:
             return StreamsMembership

@@ -6,12 +6,11 @@ Nothing but the group's generation, or the member's epoch, keeps a member that h
 import asyncio
 
 from eosin.protocol.names import TopicPartition
-from simulation.consumer_members import ConsumerMembership
+from simulation.heartbeating_members import HeartbeatingMembership
 from simulation.history import Isolation, Transaction
 from simulation.members import Left, Membership
 from simulation.producers import Output, TransactionalProducer
 from simulation.readers import Consumer
-from simulation.streams_members import StreamsMembership
 from simulation.values import in_batches, is_copied
 
 
@@ -22,7 +21,7 @@ class CopyingMember:
         self,
         producer: TransactionalProducer,
         consumer: Consumer,
-        membership: Membership | ConsumerMembership | StreamsMembership,
+        membership: Membership | HeartbeatingMembership,
     ) -> None:
         """It sends what the group is to know as `consumer`."""
         self._producer = producer

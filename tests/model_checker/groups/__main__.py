@@ -8,8 +8,8 @@ from model_checker.command_line import run
 from model_checker.groups.configurations import LARGE, SMALL
 from model_checker.groups.planted import PLANTED
 from model_checker.groups.rules import RULES
-from model_checker.groups.search import Search
+from model_checker.groups.search import search
 from model_checker.groups.words import tell
 
 if __name__ == "__main__":
-    sys.exit(run("model.groups", __doc__, (*SMALL, *LARGE), PLANTED, RULES, Search, tell))
+    sys.exit(run("model.groups", __doc__, (*SMALL, *LARGE), PLANTED, RULES, search, tell))

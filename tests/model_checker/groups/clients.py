@@ -16,7 +16,8 @@ from eosin.coordinator.groups.consumer.rules.events import ClassicHeartbeat, Con
 from eosin.coordinator.groups.rules.effects import JoinResult, SyncResult
 from eosin.coordinator.groups.rules.events import Join, Sync
 from eosin.protocol.errors import ErrorCode
-from model_checker.groups.values import NOTHING, Kind, Member, Phase, Request, instance_id, member_id
+from model_checker.groups.values import NOTHING, Member, Phase, Request
+from model_checker.membership.values import Kind, instance_id, member_id
 
 TIMEOUT_MS: Final = 60_000
 _LOST: Final = (

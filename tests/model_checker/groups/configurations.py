@@ -2,7 +2,8 @@
 
 from typing import Final
 
-from model_checker.groups.values import Bounds, Kind
+from model_checker.groups.values import Bounds
+from model_checker.membership.values import Kind
 
 _TWO_TOPICS: Final = (("t", 2), ("u", 2))
 _MIXED: Final = (Kind.DYNAMIC, Kind.COOPERATIVE)

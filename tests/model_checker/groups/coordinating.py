@@ -1,4 +1,4 @@
-"""The coordinator of the model: the rules of the broker, its records written and kept, its timers as a set."""
+"""The coordinator of a consumer group: the rules of the broker."""
 
 from typing import Final
 
@@ -7,29 +7,17 @@ from consumer_group import NamedTopic
 from eosin.coordinator.groups.consumer.log.records import encoded
 from eosin.coordinator.groups.consumer.log.replay import replayed
 from eosin.coordinator.groups.consumer.rules.decide import Decided, decide
-from eosin.coordinator.groups.consumer.rules.events import (
-    REQUESTS_OF_MEMBERS,
-    CancelMemberTimer,
-    ConsumerEvent,
-    ConsumerTimer,
-    ConsumerTimerKind,
-    StartMemberTimer,
-    TargetsComputed,
-)
-from eosin.coordinator.groups.consumer.rules.group import STATIC_LEAVE_EPOCH, ConsumerGroup, ConsumerMemberState
+from eosin.coordinator.groups.consumer.rules.events import REQUESTS_OF_MEMBERS, ConsumerEvent, TargetsComputed
+from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup, ConsumerMember, ConsumerMemberState
 from eosin.coordinator.groups.consumer.rules.targets import MOST_AT_ONCE, in_parts, target_in_steps
 from eosin.coordinator.groups.rules.config import ConsumerGroupConfig, MigrationPolicy
 from eosin.coordinator.steps import finished
-from eosin.protocol.records.scan import KeyValue
-from model_checker.groups.values import Bounds, Coordinator, is_needed
-from model_checker.violation import Violation
+from model_checker.groups.values import Bounds, Coordinator
+from model_checker.membership import rules
+from model_checker.membership.coordinator import NOW_MS
 
 CONFIG: Final = ConsumerGroupConfig(assignment_interval_ms=0, migration_policy=MigrationPolicy.UPGRADE)
 """Every target is due at once, and members of the classic protocol alone are still a consumer group."""
-NOW_MS: Final = 1000
-EPOCHS: Final = "epochs never go down, and none is used twice"
-REPLAYED: Final = "memory is what the log tells"
-
 NEW: Final = Coordinator(ConsumerGroup("g"), {}, {}, (), has_looked=False)
 Topics = dict[str, NamedTopic]
 
@@ -50,85 +38,26 @@ def happens(before: Coordinator, event: ConsumerEvent, topics: Topics, bounds: B
     if decided.is_refused:
         return before, decided
     if not isinstance(event, TargetsComputed):
-        _check_epochs(before.group, decided.group, in_parts=bounds.in_parts)
-    log = before.log
-    if decided.records:
-        log = dict(log)
-        for record in encoded("g", decided.records):
-            assert record.key is not None
-            log[record.key] = KeyValue(len(log), record.key, record.value)
+        rules.check_epochs(before.group, decided.group, in_parts=bounds.in_parts)
     parts = before.parts
     if decided.wants_target:
         target = finished(target_in_steps(decided.group, topics, CONFIG.assignors))
         parts = tuple(in_parts(decided.group, target, size=1))
-    after = Coordinator(
-        decided.group,
-        log,
-        _timers(before, decided),
-        parts,
-        has_looked=before.has_looked or looks,
-    )
-    return after, decided
-
-
-def _timers(before: Coordinator, decided: Decided) -> dict[ConsumerTimer, int]:
-    timers = dict(before.timers)
-    for effect in decided.timers:
-        match effect:
-            case StartMemberTimer(timer, _, epoch, unless_runs):
-                if not (unless_runs and timer in timers):
-                    timers[timer] = epoch if is_needed(timer) else 0
-            case CancelMemberTimer(timer):
-                timers.pop(timer, None)
-    return timers
-
-
-def part_kept(before: Coordinator, topics: Topics, bounds: Bounds) -> Coordinator:
-    """The next part of a target that was computed beside the decisions."""
-    part, *rest = before.parts
-    without = Coordinator(before.group, before.log, before.timers, tuple(rest), has_looked=before.has_looked)
-    return happens(without, part, topics, bounds)[0]
-
-
-def without_timer(before: Coordinator, timer: ConsumerTimer) -> Coordinator:
-    """The same, a timer of which has run out."""
-    timers = {each: epoch for each, epoch in before.timers.items() if each != timer}
-    return Coordinator(before.group, before.log, timers, before.parts, has_looked=before.has_looked)
-
-
-def with_other_topics(before: Coordinator) -> Coordinator:
-    """The same, where topics have changed."""
-    return Coordinator(before.group, before.log, before.timers, before.parts, has_looked=False)
+    return before.after(decided, encoded("g", decided.records), parts, looks=looks), decided
 
 
 def loaded(before: Coordinator) -> Coordinator:
     """Another coordinator, which begins with the log: each member has a whole session."""
     group = stored(before) or ConsumerGroup("g")
-    timers: dict[ConsumerTimer, int] = {}
-    for name, member in group.members.items():
-        timers[ConsumerTimer(ConsumerTimerKind.SESSION, name)] = 0
-        if member.state is ConsumerMemberState.UNREVOKED_PARTITIONS and member.classic is None:
-            timers[ConsumerTimer(ConsumerTimerKind.REBALANCE, name)] = member.epoch
-    return Coordinator(group, before.log, timers, (), has_looked=False)
+    epochs = {name: member.epoch if _revokes(member) else None for name, member in group.members.items()}
+    return before.loaded(group, epochs)
+
+
+def _revokes(member: ConsumerMember) -> bool:
+    return member.state is ConsumerMemberState.UNREVOKED_PARTITIONS and member.classic is None
 
 
 def stored(coordinator: Coordinator) -> ConsumerGroup | None:
     """The group that the log tells of. Raises Violation."""
     found = replayed(coordinator.log.values())
-    if found.left_over:
-        raise Violation(REPLAYED, f"left over is {found.left_over}")
-    return found.groups.get("g")
-
-
-def _check_epochs(before: ConsumerGroup, after: ConsumerGroup, *, in_parts: bool) -> None:
-    if after.epoch < before.epoch or after.assignment_epoch < before.assignment_epoch:
-        raise Violation(EPOCHS, f"from {before.epoch}, {before.assignment_epoch} to {after.epoch}")
-    for name, member in after.members.items():
-        known = before.members.get(name)
-        if known is None:
-            continue
-        if member.epoch not in (known.epoch, STATIC_LEAVE_EPOCH) and member.epoch < known.epoch:
-            raise Violation(EPOCHS, f"that of {name} goes from {known.epoch} to {member.epoch}")
-        is_same = before.assignment_epoch == after.assignment_epoch and not in_parts
-        if is_same and before.target(name) != after.target(name):
-            raise Violation(EPOCHS, f"{name} has two targets at {after.assignment_epoch}")
+    return rules.stored(found.groups, found.left_over)

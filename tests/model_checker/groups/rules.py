@@ -13,8 +13,10 @@ from eosin.coordinator.groups.consumer.rules.group import (
 )
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicIdPartition, TopicPartition
-from model_checker.groups.coordinating import EPOCHS, REPLAYED, stored
-from model_checker.groups.values import Phase, State, instance_id, known_topics, member_id
+from model_checker.groups.coordinating import stored
+from model_checker.groups.values import Phase, State, known_topics
+from model_checker.membership.rules import COMMON, EPOCHS, LAST_VERSION, check_replayed
+from model_checker.membership.values import instance_id, member_id
 from model_checker.violation import Violation
 
 ONE_OWNER: Final = "a partition has one owner"
@@ -27,14 +29,10 @@ RULES: Final = {
     ONE_READER: "each partition that a member reads is assigned to it or to be revoked, unless a late copy of a request"
     " has come, or the member was removed and has not heard of it",
     ONE_COMMITTER: "of all who read a partition at most one could commit an offset of it now, by its epoch",
-    EPOCHS: "the epochs of the group, of its target and of a member only grow, and an epoch has one target",
-    REPLAYED: "a coordinator that starts with the log goes on with the same group",
+    **COMMON,
     COMES_TO_REST: "from every state, without new faults, the group gets stable: each member that lives has its target,"
     " reads that and nothing else, and no partition of a topic that somebody is subscribed to is left out",
 }
-
-_LAST_VERSION: Final = 10
-"""Of OffsetCommit."""
 
 
 def check(state: State) -> None:
@@ -45,11 +43,11 @@ def check(state: State) -> None:
         _check_readers(state)
     _check_committers(state)
     kept = stored(state.coordinator)
-    if kept is None:
-        if group.is_stored:
-            raise Violation(REPLAYED, "the log has no group")
-    elif replace(kept, state_timestamp_ms=0) != replace(group, state_timestamp_ms=0):
-        raise Violation(REPLAYED, f"in the log is {kept}, in memory {group}")
+    check_replayed(kept and _without_time(kept), _without_time(group), is_stored=group.is_stored)
+
+
+def _without_time(group: ConsumerGroup) -> ConsumerGroup:
+    return replace(group, state_timestamp_ms=0)
 
 
 def _check_owners(group: ConsumerGroup) -> None:
@@ -98,7 +96,7 @@ def _check_committers(state: State) -> None:
                 member_epoch=member.epoch,
                 partitions=(TopicPartition(names[place.topic_id], place.partition),),
                 topics=topics,
-                api_version=_LAST_VERSION,
+                api_version=LAST_VERSION,
             )
             if error is not ErrorCode.NONE:
                 continue

@@ -1,41 +1,12 @@
-"""The search through everything that can happen to a group."""
+"""The search through everything that can happen to a consumer group."""
 
 from typing import Final
 
-from model_checker import breadth_first
-from model_checker.breadth_first import BreadthFirst, Model
 from model_checker.groups.rules import check, unfinished
-from model_checker.groups.steps import Action, fair_actions, faults, first_state, take
-from model_checker.groups.values import Bounds, State
+from model_checker.groups.steps import ConsumerSteps
+from model_checker.membership.search import searching
 
-Counterexample = breadth_first.Counterexample[Action]
-Result = breadth_first.Result[Bounds, Action]
-
-
-def _shared_out(state: State) -> bool:
-    """True if two members read something."""
-    return sum(bool(each.owned) for each in state.members) > 1
-
-
-MODEL: Final = Model(
-    first_state=first_state,
-    fair_actions=fair_actions,
-    faults=faults,
-    take=take,
-    check=check,
-    unfinished=unfinished,
-    happened=_shared_out,
-    kept=lambda state, same: state._replace(
-        coordinator=same(state.coordinator, state.coordinator),
-        members=tuple(same(each, each) for each in state.members),
-        topics=same(state.topics, state.topics),
-        budget=same(state.budget, state.budget),
-    ),
+search: Final = searching(
+    ConsumerSteps(), check=check, unfinished=unfinished, has_something=lambda member: bool(member.owned)
 )
-
-
-class Search(BreadthFirst[Bounds, State, Action]):
-    """One search."""
-
-    def __init__(self, bounds: Bounds) -> None:
-        super().__init__(MODEL, bounds)
+"""Two members read something."""

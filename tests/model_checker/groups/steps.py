@@ -1,262 +1,90 @@
-"""Everything that can happen to a group, one step each."""
+"""What only a consumer group does: its members' requests, classic members among them, and subscriptions that change."""
 
-from collections.abc import Callable, Iterator
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterator
+from typing import Any
 
+from eosin.coordinator.groups.consumer.rules.decide import Answer
 from eosin.coordinator.groups.consumer.rules.events import (
+    ConsumerEvent,
     ConsumerHeartbeat,
     ConsumerTimer,
     ConsumerTimerKind,
     MembersLeft,
-    MemberTimerFired,
 )
 from eosin.coordinator.groups.consumer.rules.group import LEAVE_EPOCH, STATIC_LEAVE_EPOCH
 from eosin.coordinator.groups.rules.events import LeavingMember
 from model_checker.groups.clients import hears, misses, sending
-from model_checker.groups.coordinating import NEW, happens, loaded, part_kept, with_other_topics, without_timer
-from model_checker.groups.values import (
-    Bounds,
-    Budget,
-    Kind,
-    Member,
-    Phase,
-    State,
-    Topic,
-    instance_id,
-    known_topics,
-    member_id,
-)
+from model_checker.groups.coordinating import NEW, Topics, happens, loaded
+from model_checker.groups.values import Bounds, Coordinator, Member, Phase, Request, State, known_topics
+from model_checker.membership.steps import Action, Steps, spent, with_member
+from model_checker.membership.values import Budget, Kind, Topic, instance_id, member_id
 
 
-class Action(NamedTuple):
-    """One step. `what` is a timer, a topic, or the number of a late request."""
+class ConsumerSteps(Steps[Coordinator, Member, Request, Bounds]):
+    """The steps of a consumer group."""
 
-    kind: str
-    member: int = -1
-    what: Any = None
+    def first_coordinator(self) -> Coordinator:
+        return NEW
 
+    def first_member(self, kind: Kind, bounds: Bounds) -> Member:
+        return Member(kind, tuple(name for name, _ in bounds.topics))
 
-def first_state(bounds: Bounds) -> State:
-    """Nobody has joined."""
-    names = tuple(name for name, _ in bounds.topics)
-    budget = Budget(
-        bounds.losses,
-        bounds.copies,
-        bounds.leaves,
-        bounds.kills,
-        bounds.expiries,
-        bounds.changes,
-        bounds.subscriptions,
-        bounds.crashes,
-    )
-    return State(
-        NEW,
-        tuple(Member(kind, names) for kind in bounds.kinds),
-        tuple(Topic(name, partitions) for name, partitions in bounds.topics),
-        (),
-        budget,
-    )
+    def first_topics(self, bounds: Bounds) -> tuple[Topic, ...]:
+        return tuple(Topic(name, partitions) for name, partitions in bounds.topics)
 
+    def known_topics(self, topics: tuple[Topic, ...], bounds: Bounds) -> Topics:
+        return known_topics(topics)
 
-# What can happen ------------------------------------------------------------------------------------------------------
+    def sending(self, index: int, member: Member, topics: Topics, bounds: Bounds) -> tuple[Member, Request]:
+        return sending(index, member, topics)
 
+    def hears(self, member: Member, request: Request, answer: Answer | None, topics: Topics) -> Member:
+        return hears(member, request, answer, topics)
 
-def fair_actions(state: State) -> Iterator[Action]:
-    """What happens by itself, sooner or later."""
-    for index, member in enumerate(state.members):
-        if _may_send(state, member):
-            yield Action("request", index)
-        if not member.kind.is_classic and member.owned != member.told:
-            yield Action("take up", index)
-    alive = {member_id(index, member): member for index, member in enumerate(state.members) if not member.is_gone}
-    for timer in state.coordinator.timers:
-        if _runs_out(timer, alive.get(timer.member_id), is_confused=state.is_confused):
-            yield Action("expire", what=timer)
-    if state.coordinator.parts:
-        yield Action("part")
-    for number in range(len(state.late)):
-        yield Action("late", what=number)
+    def misses(self, member: Member) -> Member:
+        return misses(member)
 
+    def may_send(self, state: State, member: Member) -> bool:
+        """True unless it is gone. A classic member that joins an empty group would begin another one
+        (consumer-groups.md 1.1), which is no part of the model."""
+        joins = member.kind.is_classic and member.phase is Phase.JOIN
+        return not member.is_gone and not (joins and not state.coordinator.group.members)
 
-def _runs_out(timer: ConsumerTimer, member: Member | None, *, is_confused: bool) -> bool:
-    """True if nothing will stop a timer: its member is gone, or does not know that it is waited for, since a late copy
-    of a request has brought that about."""
-    if member is None:
-        return timer.kind is ConsumerTimerKind.SESSION
-    match timer.kind:
-        case ConsumerTimerKind.REBALANCE:
-            return is_confused and member.has_said and member.owned == member.told and not member.has_missed
-        case ConsumerTimerKind.SYNC:
-            return is_confused and member.phase is Phase.HEARTBEAT
-        case _:
-            return False
+    def leaving(self, index: int, member: Member) -> MembersLeft | ConsumerHeartbeat:
+        name = member_id(index, member)
+        if member.kind.is_classic:
+            return MembersLeft((LeavingMember(name, None),))
+        epoch = STATIC_LEAVE_EPOCH if member.kind is Kind.STATIC else LEAVE_EPOCH
+        return ConsumerHeartbeat(name, epoch, instance_id=instance_id(member))
 
+    def happens(self, before: Coordinator, event: ConsumerEvent, topics: Topics, bounds: Bounds) -> Any:
+        coordinator, decided = happens(before, event, topics, bounds)
+        return coordinator, decided.answer
 
-def faults(state: State, bounds: Bounds) -> Iterator[Action]:
-    """What goes wrong, or changes, as often as the bounds allow."""
-    budget = state.budget
-    for index, member in enumerate(state.members):
-        if member.is_gone:
-            continue
-        if _may_send(state, member):
-            if budget.losses:
-                yield from (Action("lost request", index), Action("lost answer", index))
-            if budget.copies:
-                yield Action("copy", index)
-        if member.epoch and budget.leaves:
-            yield from (Action("leave", index), Action("leave for good", index))
-        if member.epoch and budget.kills:
-            yield Action("kill", index)
+    def loaded(self, before: Coordinator) -> Coordinator:
+        return loaded(before)
+
+    def runs_out(self, timer: ConsumerTimer, member: Member | None, *, is_confused: bool) -> bool:
+        if member is None:
+            return timer.kind is ConsumerTimerKind.SESSION
+        match timer.kind:
+            case ConsumerTimerKind.REBALANCE:
+                return is_confused and member.has_said and member.owned == member.told and not member.has_missed
+            case ConsumerTimerKind.SYNC:
+                return is_confused and member.phase is Phase.HEARTBEAT
+            case _:
+                return False
+
+    def own_faults(self, index: int, member: Member, budget: Budget, bounds: Bounds) -> Iterator[Action]:
         if budget.subscriptions and len(bounds.topics) > 1 and not member.kind.is_classic:
             yield Action("subscribe", index)
-    if budget.expiries:
-        yield from (Action("expire early", what=timer) for timer in state.coordinator.timers)
-    if budget.changes:
-        for number, topic in enumerate(state.topics):
-            yield from (Action(kind, what=number) for kind in (("grow", "delete") if topic.partitions else ("create",)))
-    if budget.crashes:
-        yield Action("crash")
 
-
-def _may_send(state: State, member: Member) -> bool:
-    """True unless it is gone. A classic member that joins an empty group would begin another one (consumer-groups.md
-    1.1), which is no part of the model."""
-    joins = member.kind.is_classic and member.phase is Phase.JOIN
-    return not member.is_gone and not (joins and not state.coordinator.group.members)
-
-
-# Steps ----------------------------------------------------------------------------------------------------------------
-
-
-def take(state: State, action: Action, bounds: Bounds) -> State:
-    """The state after an action. Raises Violation."""
-    return _STEPS[action.kind](state, action, bounds)
-
-
-def _with(state: State, index: int, member: Member, **changes: Any) -> State:
-    members = (*state.members[:index], member, *state.members[index + 1 :])
-    return state._replace(members=members, **changes)
-
-
-def _spend(state: State, what: str) -> State:
-    return state._replace(budget=state.budget._replace(**{what: getattr(state.budget, what) - 1}))
-
-
-def _request(state: State, action: Action, bounds: Bounds) -> State:
-    topics = known_topics(state.topics)
-    member, request = sending(action.member, state.members[action.member], topics)
-    coordinator, decided = happens(state.coordinator, request, topics, bounds)
-    return _with(state, action.member, hears(member, request, decided.answer, topics), coordinator=coordinator)
-
-
-def _lost_request(state: State, action: Action, bounds: Bounds) -> State:
-    member, _ = sending(action.member, state.members[action.member], known_topics(state.topics))
-    return _with(_spend(state, "losses"), action.member, misses(member))
-
-
-def _lost_answer(state: State, action: Action, bounds: Bounds) -> State:
-    topics = known_topics(state.topics)
-    member, request = sending(action.member, state.members[action.member], topics)
-    coordinator, _ = happens(state.coordinator, request, topics, bounds)
-    return _with(_spend(state, "losses"), action.member, misses(member), coordinator=coordinator)
-
-
-def _copy(state: State, action: Action, bounds: Bounds) -> State:
-    _, request = sending(action.member, state.members[action.member], known_topics(state.topics))
-    return _request(_spend(state, "copies"), action, bounds)._replace(late=(*state.late, request))
-
-
-def _late(state: State, action: Action, bounds: Bounds) -> State:
-    request = state.late[action.what]
-    coordinator, _ = happens(state.coordinator, request, known_topics(state.topics), bounds)
-    late = (*state.late[: action.what], *state.late[action.what + 1 :])
-    return state._replace(coordinator=coordinator, late=late, is_confused=True)
-
-
-def _take_up(state: State, action: Action, bounds: Bounds) -> State:
-    member = state.members[action.member]
-    return _with(state, action.member, member._replace(owned=member.told))
-
-
-def _leave(state: State, action: Action, bounds: Bounds) -> State:
-    member = state.members[action.member]
-    name = member_id(action.member, member)
-    event: MembersLeft | ConsumerHeartbeat
-    if member.kind.is_classic:
-        event = MembersLeft((LeavingMember(name, None),))
-    else:
-        epoch = STATIC_LEAVE_EPOCH if member.kind is Kind.STATIC else LEAVE_EPOCH
-        event = ConsumerHeartbeat(name, epoch, instance_id=instance_id(member))
-    coordinator, _ = happens(state.coordinator, event, known_topics(state.topics), bounds)
-    after = member.started()._replace(is_gone=action.kind == "leave for good")
-    return _with(_spend(state, "leaves"), action.member, after, coordinator=coordinator)
-
-
-def _kill(state: State, action: Action, bounds: Bounds) -> State:
-    return _with(_spend(state, "kills"), action.member, state.members[action.member].started())
-
-
-def _subscribe(state: State, action: Action, bounds: Bounds) -> State:
-    """It reads the first topic alone, or all of them again, and says so with its next request. None that names other
-    topics is on its way any more: nothing would tell it from the newest."""
-    names = tuple(name for name, _ in bounds.topics)
-    member = state.members[action.member]
-    after = member._replace(topics=names[:1] if member.topics == names else names, has_missed=True)
-    name = member_id(action.member, member)
-    late = tuple(each for each in state.late if each.member_id != name)
-    return _with(_spend(state, "subscriptions"), action.member, after, late=late)
-
-
-def _expire(state: State, action: Action, bounds: Bounds) -> State:
-    timer: ConsumerTimer = action.what
-    coordinator = state.coordinator
-    event = MemberTimerFired(timer, coordinator.timers[timer])
-    coordinator, _ = happens(without_timer(coordinator, timer), event, known_topics(state.topics), bounds)
-    return state._replace(coordinator=coordinator)
-
-
-def _expire_early(state: State, action: Action, bounds: Bounds) -> State:
-    return _expire(_spend(state, "expiries"), action, bounds)
-
-
-def _part(state: State, action: Action, bounds: Bounds) -> State:
-    return state._replace(coordinator=part_kept(state.coordinator, known_topics(state.topics), bounds))
-
-
-def _change_topic(state: State, action: Action, bounds: Bounds) -> State:
-    topic = state.topics[action.what]
-    match action.kind:
-        case "grow":
-            after = topic._replace(partitions=topic.partitions + 1)
-        case "delete":
-            after = topic._replace(partitions=0)
-        case _:
-            after = Topic(topic.name, bounds.topics[action.what][1], topic.life + 1)
-    topics = (*state.topics[: action.what], after, *state.topics[action.what + 1 :])
-    return _spend(state, "changes")._replace(topics=topics, coordinator=with_other_topics(state.coordinator))
-
-
-def _crash(state: State, action: Action, bounds: Bounds) -> State:
-    """Connections end with it, and what was on its way in them."""
-    return _spend(state, "crashes")._replace(coordinator=loaded(state.coordinator), late=())
-
-
-_STEPS: Final[dict[str, Callable[[State, Action, Bounds], State]]] = {
-    "request": _request,
-    "lost request": _lost_request,
-    "lost answer": _lost_answer,
-    "copy": _copy,
-    "late": _late,
-    "take up": _take_up,
-    "leave": _leave,
-    "leave for good": _leave,
-    "kill": _kill,
-    "subscribe": _subscribe,
-    "expire": _expire,
-    "expire early": _expire_early,
-    "part": _part,
-    "grow": _change_topic,
-    "delete": _change_topic,
-    "create": _change_topic,
-    "crash": _crash,
-}
+    def takes_own(self, state: State, action: Action, bounds: Bounds) -> State:
+        """It reads the first topic alone, or all of them again, and says so with its next request. None that names
+        other topics is on its way any more: nothing would tell it from the newest."""
+        names = tuple(name for name, _ in bounds.topics)
+        member = state.members[action.member]
+        after = member._replace(topics=names[:1] if member.topics == names else names, has_missed=True)
+        name = member_id(action.member, member)
+        late = tuple(each for each in state.late if each.member_id != name)
+        return with_member(spent(state, "subscriptions"), action, after, late=late)

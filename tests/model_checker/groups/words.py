@@ -2,44 +2,19 @@
 
 from typing import Final
 
-from model_checker.groups.search import Counterexample
-from model_checker.groups.steps import Action
-from model_checker.groups.values import NAMES, Bounds
+from model_checker.groups.values import Bounds
+from model_checker.membership import words
+from model_checker.membership.search import Counterexample
 
-_WORDS: Final = {
-    "request": "{member} sends its next request, and hears the answer",
-    "lost request": "{member} sends its next request, which is lost",
-    "lost answer": "{member} sends its next request; the answer is lost",
-    "copy": "{member} sends its next request, and hears the answer; a copy is still on its way",
-    "late": "the late request {what} arrives",
+_OWN: Final = {
     "take up": "{member} stops reading what it is to give up, and begins to read what is new",
-    "leave": "{member} leaves, and starts anew",
-    "leave for good": "{member} leaves for good",
-    "kill": "the process of {member} is killed; another begins",
     "subscribe": "{member} subscribes to other topics",
-    "expire": "the {what} of a member that is gone runs out",
-    "expire early": "the {what} runs out",
-    "part": "the next part of the target is kept",
     "grow": "topic {what} gets another partition",
     "delete": "topic {what} is deleted",
     "create": "topic {what} is created again",
-    "crash": "the coordinator starts anew, from its log",
 }
 
 
 def tell(bounds: Bounds, found: Counterexample) -> str:
     """The rule, the bounds and each step."""
-    kinds = ", ".join(f"{NAMES[index]} {kind.value}" for index, kind in enumerate(bounds.kinds))
-    lines = [f"{found.rule}: {found.what}", f"configuration {bounds.name}: {bounds.about} ({kinds})"]
-    for number, action in enumerate(found.actions, start=1):
-        if number == found.fair_from + 1:
-            lines.append("  from here on nothing new goes wrong:")
-        lines.append(f"{number:3}. {_step(action)}")
-    return "\n".join(lines)
-
-
-def _step(action: Action) -> str:
-    what = action.what
-    if action.kind.startswith("expire"):
-        what = f"{what.kind.value} timer of {what.member_id}"
-    return _WORDS[action.kind].format(member=NAMES[action.member], what=what)
+    return words.tell(bounds, found, _OWN)

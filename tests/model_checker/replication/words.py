@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from model_checker.listing import listing
 from model_checker.replication.search import Counterexample
 from model_checker.replication.steps import Action
 from model_checker.replication.values import Bounds
@@ -34,12 +35,7 @@ _WORDS: Final = {
 
 def tell(bounds: Bounds, found: Counterexample) -> str:
     """The rule, the bounds and each step."""
-    lines = [f"{found.rule}: {found.what}", f"configuration {bounds.name}: {bounds.about}"]
-    for number, action in enumerate(found.actions, start=1):
-        if number == found.fair_from + 1:
-            lines.append("  from here on nothing new goes wrong:")
-        lines.append(f"{number:3}. {_step(action)}")
-    return "\n".join(lines)
+    return listing(bounds.name, bounds.about, found, _step)
 
 
 def _step(action: Action) -> str:

@@ -8,8 +8,8 @@ from model_checker.command_line import run
 from model_checker.streams.configurations import LARGE, SMALL
 from model_checker.streams.planted import PLANTED
 from model_checker.streams.rules import RULES
-from model_checker.streams.search import Search
+from model_checker.streams.search import search
 from model_checker.streams.words import tell
 
 if __name__ == "__main__":
-    sys.exit(run("model.streams", __doc__, (*SMALL, *LARGE), PLANTED, RULES, Search, tell))
+    sys.exit(run("model.streams", __doc__, (*SMALL, *LARGE), PLANTED, RULES, search, tell))

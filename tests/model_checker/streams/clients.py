@@ -10,7 +10,8 @@ from eosin.coordinator.groups.streams.assignors.tasks import MemberTasks
 from eosin.coordinator.groups.streams.rules.events import StreamsHeartbeat, StreamsResult
 from eosin.coordinator.groups.streams.rules.reconciliation import OwnedTasks
 from eosin.protocol.errors import ErrorCode
-from model_checker.streams.values import TOPOLOGIES, Bounds, Member, instance_id, member_id
+from model_checker.membership.values import instance_id, member_id
+from model_checker.streams.values import TOPOLOGIES, Bounds, Member
 
 TIMEOUT_MS: Final = 60_000
 _LOST: Final = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.FENCED_INSTANCE_ID)

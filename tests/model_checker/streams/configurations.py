@@ -2,7 +2,8 @@
 
 from typing import Final
 
-from model_checker.streams.values import Bounds, Kind
+from model_checker.membership.values import Kind
+from model_checker.streams.values import Bounds
 
 _STATIC: Final = (Kind.DYNAMIC, Kind.STATIC)
 _DYNAMIC: Final = (Kind.DYNAMIC, Kind.DYNAMIC, Kind.DYNAMIC)
@@ -38,7 +39,7 @@ LARGE: Final = (
         "threads-standby",
         "two threads and another process, copies, a leave",
         _DYNAMIC,
-        "ppq",
+        processes="ppq",
         standby_replicas=1,
         leaves=1,
         fair_every=20,

@@ -14,8 +14,10 @@ from eosin.coordinator.groups.streams.rules.group import (
 )
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
-from model_checker.streams.coordinating import EPOCHS, REPLAYED, durable_part, stored
-from model_checker.streams.values import COUNTED, READ, TOPOLOGIES, State, member_id
+from model_checker.membership.rules import COMMON, EPOCHS, LAST_VERSION, check_replayed
+from model_checker.membership.values import member_id
+from model_checker.streams.coordinating import durable_part, stored
+from model_checker.streams.values import COUNTED, READ, TOPOLOGIES, State
 from model_checker.violation import Violation
 
 ONE_RUNNER: Final = "a task is active at one member"
@@ -32,14 +34,11 @@ RULES: Final = {
     ONE_COMMITTER: "of all who run a task at most one could commit an offset of it now, by its epoch",
     ONE_HOLDER: "no two members of a process have a task, in whatever role",
     ONE_TOPOLOGY: "a member with another topology than the group's has an older one, and was told so",
-    EPOCHS: "the epochs of the group, of its target and of a member only grow, and an epoch has one target",
-    REPLAYED: "a coordinator that starts with the log goes on with the same group",
+    **COMMON,
     COMES_TO_REST: "from every state, without new faults, the group gets stable: each member that lives has its target,"
     " runs that and nothing else, and no task is left out; or topics are missing, and nothing runs",
 }
 
-_LAST_VERSION: Final = 10
-"""Of OffsetCommit."""
 _SOURCES: Final = {"0": READ, "1": COUNTED}
 
 
@@ -55,11 +54,7 @@ def check(state: State) -> None:
         if group.topology is None or member.topology_epoch > group.topology.epoch:
             raise Violation(ONE_TOPOLOGY, f"{name} is at {member.topology_epoch}, the group at {group.topology}")
     kept = stored(state.coordinator)
-    if kept is None:
-        if group.is_stored:
-            raise Violation(REPLAYED, "the log has no group")
-    elif durable_part(kept) != durable_part(group):
-        raise Violation(REPLAYED, f"in the log is {kept}, in memory {group}")
+    check_replayed(kept and durable_part(kept), durable_part(group), is_stored=group.is_stored)
 
 
 def _check_owners(group: StreamsGroup) -> None:
@@ -112,7 +107,7 @@ def _check_committers(state: State) -> None:
                 member_id=name,
                 member_epoch=member.epoch,
                 partitions=(TopicPartition(_SOURCES[task.subtopology_id], task.partition),),
-                api_version=_LAST_VERSION,
+                api_version=LAST_VERSION,
                 transactional=False,
             )
             if error is not ErrorCode.NONE:
@@ -127,7 +122,7 @@ def unfinished(state: State) -> Violation | None:
     group = state.coordinator.group
     alive = {member_id(index, each): each for index, each in enumerate(state.members) if not each.is_gone}
     is_ready = group.topology is not None and all(
-        source != READ or state.topic.partitions
+        source != READ or state.topics[0].partitions
         for each in group.topology.subtopologies
         for source in each.source_topics
     )

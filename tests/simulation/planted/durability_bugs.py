@@ -129,7 +129,7 @@ def checkpoint_ahead_of_the_data() -> Iterator[None]:
     run = Checkpoint.run
 
     def careless(self: Checkpoint) -> None:
-        with patch.object(Flush, "run", lambda flush: None):
+        with patch.object(Flush, "run_records", lambda flush: None):
             run(self)
 
     with patch.object(Checkpoint, "run", careless):
