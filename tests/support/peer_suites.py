@@ -111,8 +111,8 @@ class FranzGo:
 
 
 class Librdkafka:
-    """The numbered tests of librdkafka that talk to a broker, consumers by both protocols: in quick mode, as its authors
-    run them for each change, but for those of share groups, of which that leaves nothing."""
+    """The numbered tests of librdkafka that talk to a broker, consumers by both protocols: in quick mode, as its
+    authors run them for each change, but for those of share groups, of which that leaves nothing."""
 
     def __init__(self, sources: Path, work: Path) -> None:
         self._folder = sources / "tests"

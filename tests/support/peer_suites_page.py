@@ -34,8 +34,8 @@ _INTRODUCTION: Final = f"""\
 
 What the authors of a client hold to be true of a broker, asked of Eosin and of Apache Kafka {REFERENCE}: their own
 tests, unchanged, one broker, each test in a process of its own. A test that fails runs once more, since these tests
-race real time. librdkafka's run in its quick mode, those of share groups whole. `make peer-suites SUITE=franz-go SOURCES=path` runs a suite from a checkout of its sources, and writes
-this page.
+race real time. librdkafka's run in its quick mode, those of share groups whole.
+`make peer-suites SUITE=franz-go SOURCES=path` runs a suite from a checkout of its sources, and writes this page.
 """
 
 
