@@ -39,7 +39,7 @@ RUN_WITH = $(if $(filter-out 0,$(or $(COMPILED),$(IS_BUILT))),env PYTHONPATH=$(C
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bytecode compiled wheels dist sbom lock audit run check format lint imports types test gate quick impacted cluster-clients cluster-crash bench fuzz crash soak hostile proofs release codec-fuzz simulate simulate-cluster hunt model model-groups model-streams model-replication docs console-pictures certify-clients transcripts docker-test clean conformance conformance-kafka conformance-page
+.PHONY: peer-suites help setup bytecode compiled wheels dist sbom lock audit run check format lint imports types test gate quick impacted cluster-clients cluster-crash bench fuzz crash soak hostile proofs release codec-fuzz simulate simulate-cluster hunt model model-groups model-streams model-replication docs console-pictures certify-clients transcripts docker-test clean conformance conformance-kafka conformance-page
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -221,6 +221,9 @@ conformance-kafka: setup bytecode  ## the same of Apache Kafka, from its publish
 	@PYTHONPATH=tests/support:tests $(BIN)/python -m conformance --apache-kafka \
 		$(if $(CASES),-k "$(CASES)") --workers $(WORKERS) $(ARGS)
 
+peer-suites: setup bytecode  ## run a client's own tests at Eosin and at Apache Kafka (SUITE=franz-go SOURCES=its checkout), and write docs/testing/peer-suites.md
+	PYTHONPATH=tests/support:tests $(BIN)/python tests/support/peer_suites.py $(SUITE) $(SOURCES) $(ARGS)
+
 conformance-page: setup  ## write docs/conformance.md from tests/conformance/results
 	@PYTHONPATH=tests/support:tests $(BIN)/python -m conformance --page
 
@@ -234,6 +237,7 @@ docs: setup  ## write the pages that come from the code
 	PYTHONPATH=tests/support $(BIN)/python tests/support/incidents_page.py
 	PYTHONPATH=tests/support $(BIN)/python tests/support/lab_clients_page.py
 	PYTHONPATH=tests/support $(BIN)/python tests/support/lab_differences_page.py
+	PYTHONPATH=tests/support $(BIN)/python tests/support/peer_suites_page.py
 
 lab-differences: setup  ## ask a lab that behaves like Apache Kafka what Kafka may fail of the wire suite, and write docs/lab/differences.md
 	PYTHONPATH=tests/support $(BIN)/python tests/support/lab_differences.py

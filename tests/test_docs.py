@@ -12,6 +12,7 @@ import configuration_page
 import incidents_page
 import lab_clients_page
 import lab_differences_page
+import peer_suites_page
 import pytest
 import rights_page
 from sources import (
@@ -35,13 +36,17 @@ pytestmark = pytest.mark.xdist_group("sources")  # in one process, each file is 
 
 
 def test_the_pages_of_settings_rights_and_incidents_say_what_the_code_does() -> None:
-    written = (configuration_page, rights_page, incidents_page, lab_clients_page, lab_differences_page)
+    written = (configuration_page, rights_page, incidents_page, lab_clients_page, lab_differences_page, peer_suites_page)
     old = [name_of(each.PAGE) for each in written if text_of(each.PAGE) != each.page()]
     fail_for(old, "`make docs` changes nothing")
 
 
 def test_every_failure_of_a_client_in_an_incident_has_an_explanation() -> None:
     fail_for(lab_clients_page.unexplained(), "`lab_clients_page.EXPLANATIONS` says why")
+
+
+def test_every_test_of_another_project_that_fails_here_alone_has_an_explanation() -> None:
+    fail_for(peer_suites_page.unexplained(), "`peer_suites_page.EXPLANATIONS` says why")
 
 
 def test_every_case_that_apache_kafka_may_fail_was_asked_of_a_lab_that_behaves_like_it() -> None:

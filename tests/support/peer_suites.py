@@ -1,0 +1,252 @@
+"""Runs other projects' own tests against Eosin and against Apache Kafka: `make peer-suites`, or by hand
+
+    python tests/support/peer_suites.py franz-go ~/src/franz-go
+    python tests/support/peer_suites.py librdkafka ~/src/librdkafka --only 0033,0113
+
+A suite is what a client's authors hold to be true of a broker, so a test that passes at Apache Kafka and fails at Eosin
+is a defect of Eosin until its cause is known. The sources are a checkout of the client's; nothing of them is kept here.
+Each test runs in a process of its own, with a limit; one that fails runs once more, since others' tests race real
+time, too. What came out is kept in `tests/peer_suites/results`, and `docs/testing/peer-suites.md` is written from it.
+"""
+
+import argparse
+import datetime
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import maven
+import msgspec
+import peer_suites_page
+from apache_kafka import PROJECT, ApacheKafka
+from broker_process import BrokerProcess
+from kafka_releases import REFERENCE
+from peer_suites_page import FAILED, PASSED, RESULTS, SKIPPED, Ran, Run
+
+LONGEST_S: Final = 1200
+"""Of one test; its authors' runner gives the whole suite so long."""
+TRIES: Final = 2
+PROTOCOLS: Final = ("classic", "consumer")
+SETTINGS: Final = {
+    "num.partitions": "4",
+    "offsets.topic.num.partitions": "4",
+    "group.initial.rebalance.delay.ms": "0",
+    "group.share.min.record.lock.duration.ms": "1000",
+    "group.consumer.min.session.timeout.ms": "6000",
+    "auto.create.topics.enable": "true",
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
+    "allow.everyone.if.no.acl.found": "true",
+}
+"""What the suites ask of a broker (librdkafka's tests/broker_version_tests.py, franz-go's workflow)."""
+KAFKA_ONLY: Final = {"share.coordinator.state.topic.num.partitions": "4", "unstable.api.versions.enable": "false"}
+
+_GO_TESTS: Final = (
+    "TestGroupETL|TestTxnEtl|TestShareGroup|TestGroupSimple|TestIssue|TestConsume|TestPause|TestDirect|TestAddRemove"
+    "|TestPooling|TestHook"
+)
+_GO_LINE: Final = re.compile(r"^\s*--- (PASS|FAIL|SKIP): (\S+) \(([0-9.]+)s\)", re.MULTILINE)
+_C_LINE: Final = re.compile(r"^\|\S* (\d{4}_\w+)\s+\|\s+(\w+) \|\s+([0-9.]+)s \S*\|(.*)", re.MULTILINE)
+_C_FAILURE: Final = re.compile(r'### Test "(\d{4}_\w+)[^"]*" failed at .*###\s*\n(.*)')
+_C_RUNNING: Final = re.compile(r"=== Running test (\d{4}_\w+) ===")
+_COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
+_OUTCOMES: Final = {"PASS": PASSED, "FAIL": FAILED, "SKIP": SKIPPED, "PASSED": PASSED, "SKIPPED": SKIPPED}
+_FILTERED: Final = "Filtered due to negative test flags"
+"""It needs no broker."""
+_LIBRARIES: Final = {"LD_LIBRARY_PATH": "../src:../src-cpp"}
+_SHARE: Final = range(170, 200)
+"""Numbers of librdkafka's tests of share groups, which know one protocol."""
+_WITHOUT_BROKER: Final = re.compile(
+    r"_mock|unittests|symbols|conf$|timers|api_version|bsearch|op_prio|ssl|oidc|sasl|auth|sockem"
+)
+_NEED_MORE: Final = {
+    "0004": "needs no broker", "0021": "needs no broker", "0038": "measures", "0048": "needs no broker",
+    "0066": "needs a plugin", "0101": "needs three brokers in racks", "0103": "needs three brokers",
+    "0105": "needs no broker", "0109": "needs another shell script", "0152": "needs no broker",
+}  # fmt: skip
+
+
+@contextmanager
+def broker(kind: str, folder: Path) -> Iterator[str]:
+    """A fresh broker of a kind; gives its address."""
+    if kind == "kafka":
+        with ApacheKafka(folder / "kafka", settings={**SETTINGS, **KAFKA_ONLY}, heap_mb=768) as kafka:
+            yield kafka.address
+        return
+    with BrokerProcess(folder / "eosin", settings=SETTINGS) as eosin:
+        yield eosin.address
+
+
+class FranzGo:
+    """The tests of kgo that talk to a broker (KGO_SEEDS)."""
+
+    def __init__(self, sources: Path, work: Path) -> None:
+        self._folder = sources / "pkg" / "kgo"
+        self._program = work / "kgo.test"
+        subprocess.run(("go", "test", "-c", "-o", str(self._program), "."), cwd=self._folder, check=True)
+
+    def names(self) -> Sequence[str]:
+        """All tests that are run, by their names."""
+        listed = subprocess.run(
+            (str(self._program), "-test.list", _GO_TESTS), cwd=self._folder, check=True, capture_output=True, text=True
+        )
+        return [each for each in listed.stdout.split() if each.startswith("Test")]
+
+    def run(self, name: str, address: str, log: Path) -> list[Ran]:
+        """One test with its parts."""
+        environment = {"KGO_SEEDS": address, "KGO_TEST_RF": "1", "KGO_TEST_RECORDS": "50000"}
+        command = (str(self._program), "-test.run", f"^{name}$", "-test.v", f"-test.timeout={LONGEST_S}s")
+        text = _output(command, self._folder, environment, log)
+        found = [match.groups() for match in _GO_LINE.finditer(text)]
+        whole = [Ran(test, _OUTCOMES[outcome], float(seconds)) for outcome, test, seconds in found]
+        parts = [each for each in whole if not any(other.test.startswith(f"{each.test}/") for other in whole)]
+        return parts or [Ran(name, FAILED, float(LONGEST_S), "it came to no end")]
+
+
+class Librdkafka:
+    """The numbered tests of librdkafka that talk to a broker, consumers by both protocols: in quick mode, as its
+    authors run them for each change, but for those of share groups, of which that leaves nothing."""
+
+    def __init__(self, sources: Path, work: Path) -> None:
+        self._folder = sources / "tests"
+        self._work = work
+        if not (self._folder / "test-runner").exists():
+            subprocess.run(("./configure", "--disable-gssapi"), cwd=sources, check=True)
+            subprocess.run(("make", "-j2", "libs"), cwd=sources, check=True)
+            subprocess.run(("make", "-j2", "build"), cwd=self._folder, check=True)
+
+        self._tools = work / "kafka"
+        script = self._tools / "bin" / "kafka-topics.sh"
+        script.parent.mkdir(parents=True, exist_ok=True)
+        jars = maven.jars(PROJECT, REFERENCE)
+        script.write_text(f'#!/bin/sh\nexec java -cp "{jars}/*" org.apache.kafka.tools.TopicCommand "$@"\n')
+        script.chmod(0o755)
+
+    def names(self) -> Sequence[str]:
+        """All tests that are run, by numbers."""
+        files = sorted(each.stem for each in self._folder.iterdir() if re.match(r"0\d{3}-.*\.(c|cpp)$", each.name))
+        return [each[:4] for each in files if not _WITHOUT_BROKER.search(each) and each[:4] not in _NEED_MORE]
+
+    def run(self, name: str, address: str, log: Path) -> list[Ran]:
+        """One test by each protocol that it knows."""
+        config = self._work / f"{address.rpartition(':')[2]}.conf"
+        config.write_text(f"bootstrap.servers={address}\ntest.topic.random=true\ntest.timeout.multiplier=4\n")
+        protocols = ("",) if int(name) in _SHARE else PROTOCOLS
+        ran: list[Ran] = []
+        for protocol in protocols:
+            environment = {
+                "TESTS": name,
+                "RDKAFKA_TEST_CONF": str(config),
+                "TEST_KAFKA_VERSION": REFERENCE,
+                "KAFKA_PATH": str(self._tools),
+                "BROKERS": address,
+                **_LIBRARIES,
+            }
+            if protocol:
+                environment["TEST_CONSUMER_GROUP_PROTOCOL"] = protocol
+            command = ("./test-runner", "-p1", "-L", *(("-Q",) if protocol else ()))
+            text = _COLOURS.sub("", _output(command, self._folder, environment, log))
+            found = [match.groups() for match in _C_LINE.finditer(text)]
+            suffix = f" {protocol}" if protocol else ""
+            if not found:  # it ends by SIGABRT, and without its summary
+                failed = dict(_C_FAILURE.findall(text))
+                running = _C_RUNNING.findall(text) or [name]
+                ran += [
+                    Ran(f"{test}{suffix}", FAILED, 0.0, failed.get(test, "it came to no end")[:300])
+                    for test in running
+                    if test in failed or not failed
+                ]
+            ran += [
+                Ran(f"{test}{suffix}", _OUTCOMES.get(state, FAILED), float(seconds), more.strip()[:300])
+                for test, state, seconds, more in found
+                if test.startswith(name) and _FILTERED not in more
+            ]
+        return ran
+
+
+SUITES: Final[Mapping[str, type[FranzGo] | type[Librdkafka]]] = {"franz-go": FranzGo, "librdkafka": Librdkafka}
+
+
+def _output(command: Sequence[str], folder: Path, environment: Mapping[str, str], log: Path) -> str:
+    """What a command says, which goes to its log, too. It is killed after LONGEST_S."""
+    started = time.monotonic()
+    try:
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            env={**os.environ, **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=LONGEST_S,
+            check=False,
+        )
+        text = done.stdout.decode(errors="replace")
+    except subprocess.TimeoutExpired as late:
+        text = (late.stdout or b"").decode(errors="replace")
+    with log.open("a") as out:
+        out.write(f"== {' '.join(command)} {dict(environment)}: {time.monotonic() - started:.1f} s\n{text}\n")
+    return text
+
+
+def _version(sources: Path) -> str:
+    described = subprocess.run(
+        ("git", "describe", "--tags", "--always"), cwd=sources, check=True, capture_output=True, text=True
+    )
+    return described.stdout.strip()
+
+
+def ask(suite: FranzGo | Librdkafka, names: Sequence[str], kind: str, work: Path) -> list[Ran]:
+    """Run tests at a broker of a kind; those that fail once more."""
+    ran: dict[str, Ran] = {}
+    with tempfile.TemporaryDirectory(prefix="eosin-peer-suites-") as folder, broker(kind, Path(folder)) as address:
+        for attempt in range(TRIES):
+            for name in names:
+                if attempt and not any(each.test.startswith(name) and each.outcome == FAILED for each in ran.values()):
+                    continue
+                for each in suite.run(name, address, work / f"{kind}.log"):
+                    known = ran.get(each.test)
+                    if known is None or known.outcome == FAILED:
+                        ran[each.test] = msgspec.structs.replace(each, tries=attempt + 1)
+                    print(f"{kind:6} {each.outcome:7} {each.seconds:7.1f} s  {each.test}  {each.why}", flush=True)
+    return list(ran.values())
+
+
+def main() -> int:
+    """Run a suite at both brokers; 1 if what passes at Apache Kafka fails at Eosin for no reason that is told."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("suite", choices=sorted(SUITES))
+    parser.add_argument("sources", type=Path, help="a checkout of the client's sources")
+    parser.add_argument("--only", default="", help="these tests, by the beginnings of their names: A,B")
+    parser.add_argument("--broker", action="append", choices=("eosin", "kafka"), help="by default both")
+    options = parser.parse_args()
+    sources, work = options.sources.resolve(), Path("build", "peer-suites", options.suite).resolve()
+    work.mkdir(parents=True, exist_ok=True)
+    suite = SUITES[options.suite](sources, work)
+    wanted = tuple(each for each in options.only.split(",") if each)
+    names = [each for each in suite.names() if not wanted or each.startswith(wanted)]
+    for kind in options.broker or ("eosin", "kafka"):
+        file = RESULTS / f"{options.suite}-{kind}.json"
+        kept = {}
+        if wanted and file.exists():
+            kept = {each.test: each for each in msgspec.json.decode(file.read_bytes(), type=Run).tests}
+        kept |= {each.test: each for each in ask(suite, names, kind, work)}
+        today = datetime.datetime.now(datetime.UTC).date().isoformat()
+        run = Run(options.suite, _version(sources), kind, today, sorted(kept.values(), key=lambda each: each.test))
+        RESULTS.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(msgspec.json.format(msgspec.json.encode(run), indent=1) + b"\n")
+    peer_suites_page.PAGE.write_text(peer_suites_page.page())
+    unexplained = peer_suites_page.unexplained()
+    print("\n".join(f"no reason is known for {each}" for each in unexplained))
+    return 1 if unexplained else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,144 @@
+"""Renders `docs/testing/peer-suites.md` from `tests/peer_suites/results`: `make docs`, and `make peer-suites`."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from kafka_releases import REFERENCE
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+PAGE: Final = ROOT / "docs" / "testing" / "peer-suites.md"
+RESULTS: Final = ROOT / "tests" / "peer_suites" / "results"
+SUITE_NAMES: Final = ("franz-go", "librdkafka")
+BROKERS: Final = ("eosin", "kafka")
+PASSED: Final = "passed"
+FAILED: Final = "failed"
+SKIPPED: Final = "skipped"
+_ADMIN: Final = "It gives a user a SCRAM credential with a salt of four bytes, and Eosin wants eight at least."
+EXPLANATIONS: Final[Mapping[str, str]] = {
+    "0081_admin classic": _ADMIN,
+    "0081_admin consumer": _ADMIN,
+    "0172_share_consumer_acknowledge": (
+        "It expects that neither of two members has read all records before the other one has joined: Eosin gives "
+        "partitions with the answer to the first heartbeat, Apache Kafka with a later one."
+    ),
+    "0179_share_consumer_destroy": (
+        "It expects that the first fetch brings the records of one of two partitions: Eosin answers with both."
+    ),
+}
+"""Why a test that passes at Apache Kafka fails at Eosin, by its name."""
+
+_INTRODUCTION: Final = f"""\
+# Other projects' tests
+
+What the authors of a client hold to be true of a broker, asked of Eosin and of Apache Kafka {REFERENCE}: their own
+tests, unchanged, one broker, each test in a process of its own. A test that fails runs once more, since these tests
+race real time. librdkafka's run in its quick mode, those of share groups whole.
+`make peer-suites SUITE=franz-go SOURCES=path` runs a suite from a checkout of its sources, and writes this page.
+"""
+
+
+class Ran(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One test with what came out."""
+
+    test: str
+    outcome: str
+    seconds: float
+    why: str = ""
+    """What the test said of its failure, or of its leaving out."""
+    tries: int = 1
+
+
+class Run(msgspec.Struct, frozen=True):
+    """One suite at one broker."""
+
+    suite: str
+    version: str
+    """Of the sources."""
+    broker: str
+    date: str
+    tests: list[Ran]
+
+    def count(self, outcome: str) -> int:
+        """Number of tests that came out so."""
+        return sum(each.outcome == outcome for each in self.tests)
+
+
+def runs() -> dict[tuple[str, str], Run]:
+    """The runs that are kept, by suite and broker."""
+    files = {(suite, kind): RESULTS / f"{suite}-{kind}.json" for suite in SUITE_NAMES for kind in BROKERS}
+    return {name: msgspec.json.decode(file.read_bytes(), type=Run) for name, file in files.items() if file.exists()}
+
+
+def unexplained() -> list[str]:
+    """Tests that pass at Apache Kafka and fail at Eosin for no reason that is told."""
+    kept = runs()
+    return [
+        each.test
+        for suite in SUITE_NAMES
+        if (suite, "eosin") in kept and (suite, "kafka") in kept
+        for each in kept[suite, "eosin"].tests
+        if each.outcome == FAILED and each.test not in EXPLANATIONS
+        and any(other.test == each.test and other.outcome == PASSED for other in kept[suite, "kafka"].tests)
+    ]  # fmt: skip
+
+
+def page() -> str:
+    """The page as it is to be."""
+    return "\n".join((_INTRODUCTION, *_table(), *_failures(), *_skipped()))
+
+
+def _table() -> Iterator[str]:
+    yield f"| suite | Eosin: passed of run | Apache Kafka {REFERENCE}: passed of run | at the second try | run on |"
+    yield "|---|---|---|---|---|"
+    kept = runs()
+    for suite in SUITE_NAMES:
+        found = [kept[suite, kind] for kind in BROKERS if (suite, kind) in kept]
+        if len(found) == len(BROKERS):
+            passed = [f"{run.count(PASSED)} of {len(run.tests) - run.count(SKIPPED)}" for run in found]
+            again = [str(sum(each.outcome == PASSED and each.tries > 1 for each in run.tests)) for run in found]
+            version = f"{suite} {found[0].version}"
+            yield f"| {version} | {passed[0]} | {passed[1]} | {' and '.join(again)} | {found[0].date} |"
+    yield ""
+
+
+def _failures() -> Iterator[str]:
+    kept = runs()
+    rows = []
+    for suite in SUITE_NAMES:
+        outcomes = {kind: _by_test(kept.get((suite, kind))) for kind in BROKERS}
+        for test in sorted(set(outcomes["eosin"]) | set(outcomes["kafka"])):
+            found = [outcomes[kind].get(test) for kind in BROKERS]
+            if any(each is not None and each.outcome == FAILED for each in found):
+                said = next((each.why for each in found if each is not None and each.outcome == FAILED), "")
+                cells = [each.outcome if each is not None else "-" for each in found]
+                why = EXPLANATIONS.get(test) or said
+                rows.append(f"| {suite} {test} | {cells[0]} | {cells[1]} | {_cell(why)} |")
+    if rows:
+        yield "## What fails\n\n| test | Eosin | Apache Kafka | why |\n|---|---|---|---|"
+        yield from rows
+        yield ""
+
+
+def _skipped() -> Iterator[str]:
+    rows = []
+    for (suite, kind), run in runs().items():
+        if kind == "eosin":
+            rows += [f"| {suite} {each.test} | {_cell(each.why)} |" for each in run.tests if each.outcome == SKIPPED]
+    if rows:
+        yield "## What leaves itself out\n\n| test | why |\n|---|---|"
+        yield from rows
+        yield ""
+
+
+def _by_test(run: Run | None) -> dict[str, Ran]:
+    return {each.test: each for each in run.tests} if run is not None else {}
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
