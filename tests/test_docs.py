@@ -36,7 +36,14 @@ pytestmark = pytest.mark.xdist_group("sources")  # in one process, each file is 
 
 
 def test_the_pages_of_settings_rights_and_incidents_say_what_the_code_does() -> None:
-    written = (configuration_page, rights_page, incidents_page, lab_clients_page, lab_differences_page, peer_suites_page)
+    written = (
+        configuration_page,
+        rights_page,
+        incidents_page,
+        lab_clients_page,
+        lab_differences_page,
+        peer_suites_page,
+    )
     old = [name_of(each.PAGE) for each in written if text_of(each.PAGE) != each.page()]
     fail_for(old, "`make docs` changes nothing")
 

@@ -95,5 +95,8 @@ def test_the_pages_name_the_releases_that_are_tested() -> None:
     assert f"| {java.NEWEST}, {java.NEWEST_3}, {java.NEWEST_2_7}, {java.OLDEST_HELPED} |" in overview
     assert f"kgo {franz_go.version()}," in overview
     assert f"| kafkajs | {kafkajs.version()} |" in overview
-    assert f"## Kafka Streams\n\n{streams.NEWEST} and {streams.NEWEST_3} in CI, and {streams.WITH_STREAMS_GROUPS} with" in page("java")
+    assert (
+        f"## Kafka Streams\n\n{streams.NEWEST} and {streams.NEWEST_3} in CI, and {streams.WITH_STREAMS_GROUPS} with"
+        in page("java")
+    )
     assert f"`tests/applications` runs those of {tools.release()}." in page("java")
