@@ -43,7 +43,8 @@ def server():
     yield from port_of()
 '''
 LEAVES = {
-    "process": 'subprocess.Popen(["sh", "-c", "sleep 1001 &"]).wait()',
+    # A process that is just being replaced by its program has no environment to be known by.
+    "process": 'subprocess.Popen(["sh", "-c", "sleep 1001 & until grep -q sleep /proc/$!/comm; do :; done"]).wait()',
     "thread": 'threading.Thread(target=threading.Event().wait, name="reader", daemon=True).start()',
     "descriptors": "opened = [os.open(__file__, os.O_RDONLY) for _ in range(5)]",
     "file": 'tempfile.mkdtemp(prefix="mine-")',
