@@ -20,8 +20,6 @@ SHARE_VERSION: Final = "share.version"
 DEAD_LETTERS_LEVEL: Final = 2
 STREAMS_VERSION: Final = "streams.version"
 """At 1, streams groups are served (KIP-1071)."""
-HIGHEST_SHARE_VERSION: Final = DEAD_LETTERS_LEVEL
-"""Of a broker of several: a level is claimed once all of it is there."""
 EOSIN_VERSION: Final = "eosin.version"
 """Tells brokers of Eosin from others; its range holds 0, the level of a feature that nobody has finalized, and goes up
 to `SERVES_READERS` since followers answer consumers (cluster.md 4.20)."""
@@ -36,7 +34,7 @@ SUPPORTED_JOINED: Final[Mapping[str, LevelRange]] = {
     TRANSACTION_VERSION: (0, 2),
     "eligible.leader.replicas.version": (0, 1),
     GROUP_VERSION: (0, 1),
-    SHARE_VERSION: (0, HIGHEST_SHARE_VERSION),
+    SHARE_VERSION: (0, DEAD_LETTERS_LEVEL),
     STREAMS_VERSION: (0, 1),
     EOSIN_VERSION: (0, SERVES_READERS),
 }
@@ -44,10 +42,7 @@ SUPPORTED_JOINED: Final[Mapping[str, LevelRange]] = {
 records Eosin does not know refuses it."""
 
 SUPPORTED_ALONE: Final[Mapping[str, LevelRange]] = {
-    GROUP_VERSION: (0, 1),
-    SHARE_VERSION: (0, DEAD_LETTERS_LEVEL),
-    STREAMS_VERSION: (0, 1),
-    TRANSACTION_VERSION: SUPPORTED_JOINED[TRANSACTION_VERSION],
+    name: SUPPORTED_JOINED[name] for name in (GROUP_VERSION, SHARE_VERSION, STREAMS_VERSION, TRANSACTION_VERSION)
 }
 """Levels that a broker alone works with: its metadata have no records that the other features are about."""
 

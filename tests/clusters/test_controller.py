@@ -4,7 +4,7 @@ import re
 
 from kraft_node import QuorumController
 
-from eosin.model.features import HIGHEST_SHARE_VERSION
+from eosin.model.features import DEAD_LETTERS_LEVEL
 
 FORMATTED_BY_TOOL = True
 """The lines of the page run here each time. Other modules have copies of what they make."""
@@ -23,5 +23,5 @@ def test_the_features_of_the_page_are_those_that_eosin_can_join(controller: Quor
     assert levels["transaction.version"] == "2"
     assert levels["eligible.leader.replicas.version"] == "1"
     assert levels["group.version"] == "1"
-    assert levels["share.version"] == str(HIGHEST_SHARE_VERSION)
+    assert levels["share.version"] == str(DEAD_LETTERS_LEVEL)
     assert levels["streams.version"] == "1"

@@ -13,7 +13,7 @@ from waiting import HANG_S
 from wire import unique
 
 from eosin.cli.__main__ import main
-from eosin.model.features import HIGHEST_SHARE_VERSION
+from eosin.model.features import DEAD_LETTERS_LEVEL
 from eosin.storage.disk.meta_properties import MetaProperties
 
 CONTROLLER = SHORT_SESSIONS
@@ -153,7 +153,7 @@ def test_an_ordinary_cluster_is_joined_as_it_was_formatted(tmp_path: Path) -> No
     ):
         told = controller.run("kafka-features.sh", "--bootstrap-server", joined.address, "describe")
         levels = {line.split()[1]: line.split("FinalizedVersionLevel: ")[1].split()[0] for line in told.splitlines()}
-        assert [levels[name] for name in KINDS_OF_GROUPS] == ["1", str(HIGHEST_SHARE_VERSION), "1"]
+        assert [levels[name] for name in KINDS_OF_GROUPS] == ["1", str(DEAD_LETTERS_LEVEL), "1"]
 
 
 def test_another_cluster_s_directory_is_refused_in_one_sentence(

@@ -1,6 +1,7 @@
 """ShareFetch and ShareAcknowledge (KIP-932) on the wire: sessions, what refuses a request, and what becomes of records
 (share-partitions.md 1 to 3)."""
 
+import asyncio
 from typing import Final
 
 import pytest
@@ -144,6 +145,16 @@ async def test_a_fetch_of_no_bytes_is_given_nothing(shared: Shared) -> None:
         data = await member.data(max_bytes=0, max_wait_ms=50)
         assert (data.error_code, list(data.acquired_records)) == (NONE, [])
     assert await member.fetch() == [(0, 1, 1)]
+
+
+async def test_a_fetch_of_no_bytes_that_waits_keeps_no_record_from_another(shared: Shared) -> None:
+    idle, busy = await shared.fetcher(), await shared.fetcher()
+    await busy.fetch_nothing()
+    waits = asyncio.create_task(idle.data(max_bytes=0, max_wait_ms=60_000))
+    takes = asyncio.create_task(busy.data(max_wait_ms=60_000))
+    await shared.write(1)
+    assert [each.first_offset for each in (await takes).acquired_records] == [0]
+    waits.cancel()
 
 
 async def test_an_unknown_topic_is_told_by_itself(shared: Shared) -> None:

@@ -8,7 +8,7 @@ from eosin.cluster.membership.rules.registration import (
     lasting_refusal,
     registration_request,
 )
-from eosin.model.features import HIGHEST_SHARE_VERSION, SUPPORTED_JOINED
+from eosin.model.features import DEAD_LETTERS_LEVEL, SUPPORTED_JOINED
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.schemas.broker_registration import Feature, Listener
 
@@ -52,7 +52,7 @@ def test_every_feature_is_named_with_its_range() -> None:
     assert features["transaction.version"] == Feature("transaction.version", 0, 2)
     assert features["eosin.version"] == Feature("eosin.version", 0, 2)
     assert features["group.version"] == Feature("group.version", 0, 1)
-    assert features["share.version"] == Feature("share.version", 0, HIGHEST_SHARE_VERSION)
+    assert features["share.version"] == Feature("share.version", 0, DEAD_LETTERS_LEVEL)
     assert features["streams.version"] == Feature("streams.version", 0, 1)
     assert set(features) == set(SUPPORTED_JOINED)
 
