@@ -134,7 +134,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         address = transport.get_extra_info("peername") or ("?", 0)
         self.peer = f"{address[0]}:{address[1]}"
         self.adopt(Session(listener=self.listener, host=address[0], authorizer=self._host.authorizer))
-        self._host.connections[self] = None
+        self._host.opened(self)
         if self._gate is not None:
             self._gate.opened()
         if self._host.hooks is not None:
@@ -147,6 +147,8 @@ class ServerConnection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         """`nbytes` came."""
         self._active = True
+        if self._host.loop_watch.is_resting:
+            self._host.loop_watch.wake()
         try:
             self._frames += self._decoder.received(nbytes)
         except FrameError as error:
@@ -584,9 +586,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._flush_later.cancel()
             self._flush_later = None
         transport = self._transport
-        if not self._responses.ready_bytes or transport is None:
-            return
-        if self._closing and transport.is_closing():
+        if transport is None or not self._responses.ready_bytes or (self._closing and transport.is_closing()):
             return
         if not self._responses.send(transport):
             self._write_blocked = True

@@ -1,6 +1,7 @@
 """`ConnectionHost`: what the connections of one broker share, and what the server sees of them."""
 
 import asyncio
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
@@ -14,6 +15,7 @@ from eosin.network.response_memory import ResponseMemory
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.wire.codec import decode_request
 from eosin.protocol.wire.frames import FrameDecoder, SpareBuffers
+from eosin.runtime.background import Rest
 from eosin.runtime.clock import Clock, elapsed_ns
 from eosin.runtime.loop_watch import LoopWatch
 from eosin.security.session import EVERYBODY_MAY, Authorizer
@@ -95,6 +97,8 @@ class ConnectionHost:
     running: "dict[asyncio.Future[Any], ApiKey]" = field(default_factory=dict)
     """Requests that wait, also those of clients that are gone: a lost client undoes nothing."""
 
+    without_clients: Rest = field(init=False)
+    """The time in which there is no connection to look at."""
     loop_watch: LoopWatch = field(init=False)
     """Is told what keeps the event loop."""
     elapsed_ns: Callable[[], int] = field(init=False)
@@ -105,9 +109,15 @@ class ConnectionHost:
     def __post_init__(self) -> None:
         self.places = Places(self)
         self.refused_peers = RefusedPeers(self)
+        self.without_clients = Rest(lambda: 0 if self.connections else math.inf)
         self.loop_watch = LoopWatch(self.clock)
         self.elapsed_ns = elapsed_ns(self.clock)
         self.large_requests = LargeRequests(self)
+
+    def opened(self, connection: "ServerConnection") -> None:
+        """A client is connected."""
+        self.connections[connection] = None
+        self.without_clients.end()
 
     @property
     def used_places(self) -> int:

@@ -46,7 +46,13 @@ class ConnectionWatch:
     def begin(self, background: Background) -> None:
         """Look from now on."""
         clock = self._host.clock
-        background.every(END_CHECK_MS, "the search for clients that have gone", self._check_for_ends, clock=clock)
+        background.every(
+            END_CHECK_MS,
+            "the search for clients that have gone",
+            self._check_for_ends,
+            clock=clock,
+            rest=self._host.without_clients,
+        )
         if self._idle_ms > 0:
             interval_ms = max(self._idle_ms // IDLE_ROUNDS, 1)
             background.every(interval_ms, "the search for idle clients", self._close_idle, clock=clock)

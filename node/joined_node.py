@@ -309,7 +309,7 @@ class JoinedNode:
         background.every(DISK_CHECK_MS, "the look at replicas in other directories", self._directories.check)
         background.every(DISK_CHECK_MS, "the look at a full disk", self._disk.check)
         background.every(HEALTH_CHECK_MS, "the look at partitions in danger", self._check_danger)
-        watch.begin(background)
+        watch.begin(background, may_rest=False)  # replicas wait for it, not only clients
         if not self._links.are_plain and self.config.eosin_ssl_reload_interval_ms > 0:
             interval_ms = self.config.eosin_ssl_reload_interval_ms
             background.every(interval_ms, "the look for changed certificates of links", self._links.refresh)

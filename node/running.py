@@ -127,7 +127,7 @@ class RunningNode:
         self.part.schedule(background, self.host.loop_watch)
         for work in self.logs.periodic_work():
             run = partial(loading.unless_loading, work.run) if work.can_wait else work.run
-            background.every(work.interval_ms, work.name, run)
+            background.every(work.interval_ms, work.name, run, rest=work.rest)
         healing = HangingTransactions(self.services)
         background.every(ROUND_INTERVAL_MS, "the search for hanging transactions", healing.round)
         background.every(REPORT_INTERVAL_MS, "the report of refused clients", self._report_refusals)
@@ -168,7 +168,8 @@ class RunningNode:
         """Wait for `stop`, or until this broker can be a member of its cluster no longer: the sentence that says
         why."""
         if not self.host.loop_watch.is_looking:
-            self.host.loop_watch.begin(self._background)
+            # Requests to the HTTP listener do not wake the watch.
+            self.host.loop_watch.begin(self._background, may_rest=self.observability is None)
         return await self.part.lost(stop)
 
     @property

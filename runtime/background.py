@@ -3,15 +3,19 @@
 Always true: a failure in background work is logged and ends that round of it, never the broker; a lasting error of the
 system (a full disk) is logged when it begins, once a minute and when it ends; and nothing outlives `stop`. This is one
 of the two places that may catch Exception; the other is the connection's edge.
+
+Work that often has nothing to do comes with a `Rest`, so that a broker at rest is not woken for it.
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from eosin.runtime.clock import Clock, Timer
+from eosin.runtime.clock import Clock
 
 if TYPE_CHECKING:
     from eosin.runtime.loop_watch import LoopWatch
@@ -24,6 +28,51 @@ Work = Callable[[], Awaitable[object] | object]
 
 TELL_INTERVAL_MS: Final = 60_000
 """Interval between log lines about work that goes on failing."""
+LONGEST_REST_MS: Final = 10_000
+"""A rest ends by itself after this: work whose maker forgot to end it waits so long, and not for ever."""
+
+
+class Rest:
+    """The time in which rounds of work are left out, since there is nothing to do."""
+
+    __slots__ = ("_ended", "_idle_ms")
+
+    def __init__(self, idle_ms: Callable[[], float]) -> None:
+        """`idle_ms` returns how long, in ms, there will be nothing to do unless `end` is called; 0 if there is
+        something to do now."""
+        self._idle_ms = idle_ms
+        self._ended: asyncio.Future[bool] | None = None
+        """Set while rounds are left out; its result is True when somebody has ended the rest."""
+
+    def end(self) -> None:
+        """There is something to do: the next round comes after the usual interval. May be called in any thread."""
+        ended, self._ended = self._ended, None
+        if ended is not None:
+            with contextlib.suppress(RuntimeError):  # the event loop has ended
+                ended.get_loop().call_soon_threadsafe(_set, ended, True)
+
+    async def next_round(self, interval_ms: float, clock: Clock) -> None:
+        """Wait until the next round is due: `interval_ms` from now, if there is something to do, or from the call of
+        `end`; else when there may be something to do."""
+        ended = self._ended = asyncio.get_running_loop().create_future()
+        # Asked only now: what another thread makes from here on ends this rest.
+        left_ms = min(self._idle_ms(), LONGEST_REST_MS)
+        if left_ms > interval_ms:
+            timer = clock.call_later(left_ms, partial(_set, ended, False), periodic=True)
+            try:
+                was_ended = await ended
+            finally:
+                timer.cancel()
+                self._ended = None
+            if not was_ended:
+                return
+        self._ended = None
+        await clock.sleep(interval_ms, periodic=True)
+
+
+def _set(ended: "asyncio.Future[bool]", value: bool) -> None:
+    if not ended.done():
+        ended.set_result(value)
 
 
 @dataclass(slots=True)
@@ -39,8 +88,6 @@ class Background:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._tasks: dict[asyncio.Task[None], str] = {}
-        self._timers: dict[str, Timer] = {}
-        """Until the next call of each `tick`, by its name."""
         self._failing: dict[str, _Failing] = {}
         self.begun = 0
         """Number of rounds that have begun."""
@@ -49,23 +96,13 @@ class Background:
         self.watch: LoopWatch | None = None
         """Is told how long each step took, where somebody wants to know."""
 
-    def every(self, interval_ms: int, name: str, work: Work, *, clock: Clock | None = None) -> None:
+    def every(
+        self, interval_ms: int, name: str, work: Work, *, clock: Clock | None = None, rest: Rest | None = None
+    ) -> None:
         """Do `work` again and again, `interval_ms` after the end of the last round, until `stop`. One round after a
-        long time must do what many would have done. `clock`: instead of that of this object."""
-        self._start(name, self._repeat(interval_ms, name, work, clock or self._clock))
-
-    def tick(self, interval_ms: int, name: str, call: Callable[[], None]) -> None:
-        """Call again and again, `interval_ms` apart, until `stop`: as `every`, for what is so short and comes so often
-        that a task would cost more than the call itself."""
-
-        def due() -> None:
-            self._timers[name] = self._clock.call_later(interval_ms, due, periodic=True)
-            try:
-                call()
-            except Exception:
-                log.exception("%s failed; the broker goes on", name)
-
-        self._timers[name] = self._clock.call_later(interval_ms, due, periodic=True)
+        long time must do what many would have done. `clock`: instead of that of this object. During `rest` there is
+        no round."""
+        self._start(name, self._repeat(interval_ms, name, work, clock or self._clock, rest))
 
     def once(self, name: str, work: Work) -> None:
         """Do `work` once, while the caller goes on."""
@@ -73,8 +110,8 @@ class Background:
 
     async def stop(self) -> None:
         """Cancel everything and wait until it is gone."""
-        for timer in self._timers.values():
-            timer.cancel()
+        if self.watch is not None:
+            self.watch.end()
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -88,9 +125,12 @@ class Background:
     def _ended(self, task: asyncio.Task[None]) -> None:
         del self._tasks[task]
 
-    async def _repeat(self, interval_ms: int, name: str, work: Work, clock: Clock) -> None:
+    async def _repeat(self, interval_ms: int, name: str, work: Work, clock: Clock, rest: Rest | None) -> None:
         while True:
-            await clock.sleep(interval_ms, periodic=True)
+            if rest is None:
+                await clock.sleep(interval_ms, periodic=True)
+            else:
+                await rest.next_round(interval_ms, clock)
             await self._round(name, work)
 
     async def _round(self, name: str, work: Work) -> None:

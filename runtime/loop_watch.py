@@ -4,6 +4,9 @@ waits for it, and in a cluster heartbeats and fetches of replicas too (cluster.m
 Always true: nobody is blamed for a time in which the loop's thread did not work, since then the process or the machine
 was paused; whoever is named ran for longer than `STALL_MS` without a break, as seen by whoever began it; there are two
 lines in `TELL_INTERVAL_MS` at most.
+
+An idle loop is looked at less often, so that the watch alone does not wake it: nobody waits for it then, and what
+arrives wakes the watch before it is worked on.
 """
 
 import logging
@@ -12,13 +15,15 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from eosin.runtime.background import Background
-from eosin.runtime.clock import NS_PER_MS, Clock, SystemClock, thread_cpu_ns
+from eosin.runtime.clock import NS_PER_MS, Clock, SystemClock, Timer, thread_cpu_ns
 from eosin.runtime.logging_format import fields, shown
 
 _LOG: Final = logging.getLogger(__name__)
 
 CHECK_MS: Final = 100
 """Interval between two checks of the loop; the length of a pause is known up to so much."""
+REST_MS: Final = 1000
+"""The same while the loop is idle."""
 STALL_MS: Final = 100
 """Work that lasts longer without a break is told, with its requester."""
 PAUSE_MS: Final = 500
@@ -80,7 +85,7 @@ class Stall:
 
 
 class LoopWatch:
-    """`check` is called each `CHECK_MS`, and finds out that it was called late."""
+    """Checks the loop each `CHECK_MS`, or `REST_MS`, and finds out that it was called late."""
 
     def __init__(self, clock: Clock, *, worked_ns: Callable[[], int] | None = None) -> None:
         """`worked_ns` reads how long the loop's thread has worked. In time that does not pass by itself it never
@@ -91,6 +96,12 @@ class LoopWatch:
         self._read_worked_ns = worked_ns
         self._looked_ms = clock.elapsed_ms()
         self._worked_ns = worked_ns()
+        self._interval_ms = CHECK_MS
+        """From the last look to the next."""
+        self._next: Timer | None = None
+        self._may_rest = False
+        self.is_resting = False
+        """True while looks are `REST_MS` apart: whoever receives something calls `wake`."""
         self.since_ms = clock.now_ms()
         """Start of the counts."""
         self.is_looking = False
@@ -111,16 +122,41 @@ class LoopWatch:
         self._pauses = _Untold(self._looked_ms)
         self._stalls = _Untold(self._looked_ms)
 
-    def begin(self, background: Background) -> None:
-        """Look from now on."""
-        self._looked_ms, self._worked_ns, self.since_ms = (
-            self._clock.elapsed_ms(),
-            self._read_worked_ns(),
-            self._clock.now_ms(),
-        )
+    def begin(self, background: Background, *, may_rest: bool = True) -> None:
+        """Look from now on, until `end`. `may_rest`: less often while the loop is idle."""
+        self.since_ms = self._clock.now_ms()
         self.is_looking = True
+        self._may_rest = may_rest
+        self._looked_ms, self._worked_ns = self._clock.elapsed_ms(), self._read_worked_ns()
         background.watch = self
-        background.tick(CHECK_MS, "the look at the event loop", self.check)
+        self._schedule(CHECK_MS)
+
+    def end(self) -> None:
+        """Look no more."""
+        self.is_looking = self.is_resting = False
+        if self._next is not None:
+            self._next.cancel()
+
+    def wake(self) -> None:
+        """The loop, which was idle, has something to do: look each `CHECK_MS` again."""
+        self.check()  # a loop that was paused may hear of its sockets before its timers
+        self._schedule(CHECK_MS)
+
+    def _schedule(self, interval_ms: int) -> None:
+        if self._next is not None:
+            self._next.cancel()
+        self._interval_ms, self.is_resting = interval_ms, interval_ms == REST_MS
+        self._next = self._clock.call_later(interval_ms, self._due, periodic=True)
+
+    def _due(self) -> None:
+        has_heard = self.ended is not None or self._longest is not None
+        worked_ns = self._worked_ns
+        try:
+            self.check()
+        finally:
+            # Whatever stands still for `STALL_MS` and is no pause works for longer than an idle loop.
+            is_idle = not has_heard and self._worked_ns - worked_ns < STALL_MS * NS_PER_MS * _LEAST_WORK
+            self._schedule(REST_MS if self._may_rest and is_idle else CHECK_MS)
 
     def record(self, step: Step) -> None:
         """Something has run for more than `STALL_MS` without a break."""
@@ -135,7 +171,7 @@ class LoopWatch:
     def check(self) -> None:
         """Note a stall since the last call, and tell of what was kept back."""
         now_ms, worked_ns = self._clock.elapsed_ms(), self._read_worked_ns()
-        late_ms = now_ms - self._looked_ms - CHECK_MS
+        late_ms = now_ms - self._looked_ms - self._interval_ms
         worked_ms = (worked_ns - self._worked_ns) // NS_PER_MS
         self._looked_ms, self._worked_ns = now_ms, worked_ns
         step, self._longest = self._longest, None

@@ -7,7 +7,7 @@ reads files and flags), and never changes.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import Any, Final, Literal, cast
 
@@ -24,7 +24,16 @@ from eosin.settings.quorum import (
     quorum_voters,
 )
 from eosin.settings.security import resolved
-from eosin.settings.settings import INT_MAX, LONG_MAX, Setting, SettingKind, setting, settings_of, value_text
+from eosin.settings.settings import (
+    INT_MAX,
+    LONG_MAX,
+    Setting,
+    SettingKind,
+    setting,
+    settings_class,
+    settings_of,
+    value_text,
+)
 from eosin.settings.streams_groups import StreamsGroupSettings
 from eosin.settings.topics import CODECS, defaults_from
 from eosin.storage.log.config import DAY_MS, LogConfig
@@ -42,7 +51,7 @@ DOUBLE: Final = SettingKind.DOUBLE
 LIST: Final = SettingKind.LIST
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@settings_class
 class BrokerConfig(StreamsGroupSettings):
     """All settings, typed. `sources.load_config` builds one from texts; fields may also be given directly."""
 

@@ -6,9 +6,10 @@ A setting knows its name, Kafka's type, its default, its range and its documenta
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field
 from enum import IntEnum
-from typing import Any, Final, TypeVar
+from operator import attrgetter
+from typing import Any, Final, TypeVar, cast, dataclass_transform
 
 INT_MAX: Final = 2**31 - 1
 LONG_MAX: Final = 2**63 - 1
@@ -214,6 +215,39 @@ def setting(
     }
     declared: _T = field(default=default, metadata={_METADATA_KEY: facts})
     return declared
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
+def settings_class(cls: type[_T]) -> type[_T]:
+    """A frozen dataclass with slots and keyword arguments, for very many fields, each with a default: `dataclass` would
+    compile methods of hundreds of lines in each start."""
+    made = dataclass(frozen=True, slots=True, kw_only=True, init=False, repr=False, eq=False)(cls)
+    fields = dataclasses.fields(cast(Any, made))
+    defaults = {each.name: each.default for each in fields if each.default is not MISSING}
+    factories = {each.name: each.default_factory for each in fields if each.default_factory is not MISSING}
+    arguments = frozenset(each.name for each in fields if each.init)
+    values_of = attrgetter(*(each.name for each in fields if each.compare))
+    shown = tuple(each.name for each in fields if each.repr)
+
+    def init(self: Any, **given: Any) -> None:
+        for name in given.keys() - arguments:
+            raise TypeError(f"{made.__name__}.__init__() got an unexpected keyword argument {name!r}")
+        for name, value in (defaults | given).items():
+            object.__setattr__(self, name, value)
+        for name in factories.keys() - given.keys():
+            object.__setattr__(self, name, factories[name]())
+        self.__post_init__()
+
+    def is_equal(self: object, other: object) -> bool:
+        return type(other) is made and values_of(self) == values_of(other)
+
+    def text(self: object) -> str:
+        return f"{made.__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
+
+    methods = {"__init__": init, "__eq__": is_equal, "__hash__": None, "__repr__": text}
+    for name, method in methods.items():
+        setattr(made, name, method)
+    return made
 
 
 def settings_of(config_class: type) -> dict[str, Setting]:

@@ -18,10 +18,12 @@ that outlives `close`.
 import asyncio
 import errno
 import logging
+import math
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from typing import Any, Final, NamedTuple
 
 from eosin.protocol.names import ZERO_UUID, TopicPartition, Uuid
+from eosin.runtime.background import Rest
 from eosin.runtime.chance import Chance
 from eosin.runtime.clock import Clock
 from eosin.runtime.turns import in_turns
@@ -65,6 +67,8 @@ class PeriodicWork(NamedTuple):
     run: Callable[[], Awaitable[None] | None]
     can_wait: bool = False
     """True if it should wait while a coordinator loads its logs."""
+    rest: Rest | None = None
+    """The time in which it has nothing to do."""
 
 
 class LogManager:
@@ -128,7 +132,11 @@ class LogManager:
         self._table = LogTable()
         self.logs = self._table.by_partition
         """Every log that is served, by its partition."""
-        self.space = DiskSpace(disk, data_dir, reserve_bytes=reserve_bytes, elapsed_ms=clock.elapsed_ms)
+        self._upkeep = Rest(self._nothing_to_save_ms)
+        """The time without a checkpoint."""
+        self.space = DiskSpace(
+            disk, data_dir, reserve_bytes=reserve_bytes, elapsed_ms=clock.elapsed_ms, on_full=self._upkeep.end
+        )
         """Knows whether the disk is full, and holds the reserve for that."""
         self._context = LogContext(
             disk,
@@ -149,6 +157,7 @@ class LogManager:
             self.space,
             clock=clock,
             high_watermark_interval_ms=high_watermark_interval_ms,
+            changed=self._upkeep.end,
         )
         self._cleaner_offsets = CleanerOffsets(disk, data_dir, self.logs, self.space)
         self._saver = CheckpointSaver(disk, clock, durability)
@@ -390,8 +399,13 @@ class LogManager:
         """The work to be done while the directory is open."""
         retention_ms, expiry_ms = self._intervals
         return (
-            PeriodicWork("checkpoints", CHECKPOINT_INTERVAL_MS, lambda: self._to_its_end(self.checkpoint())),
-            PeriodicWork("compaction", self.cleaner.interval_ms, self._compact, can_wait=True),
+            PeriodicWork(
+                "checkpoints",
+                CHECKPOINT_INTERVAL_MS,
+                lambda: self._to_its_end(self.checkpoint()),
+                rest=self._upkeep,
+            ),
+            PeriodicWork("compaction", self.cleaner.interval_ms, self._compact, can_wait=True, rest=self.cleaner.rest),
             PeriodicWork("idle files", IDLE_INTERVAL_MS, self.release_idle_files),
             PeriodicWork("retention", retention_ms, lambda: self.apply_retention(self._clock.now_ms())),
             PeriodicWork("producer expiry", expiry_ms, lambda: self.expire_producers(self._clock.now_ms())),
@@ -409,6 +423,12 @@ class LogManager:
         assert isinstance(log, PartitionLog)
         self._saver.add(log)
         self._checkpoints.note(log)
+        self.cleaner.changed(log)
+
+    def _nothing_to_save_ms(self) -> float:
+        """Time for which no checkpoint is needed if nothing changes, in ms."""
+        is_at_rest = self._checkpoints.is_at_rest and self.space.is_at_rest
+        return math.inf if is_at_rest and not self._saver.unsaved_count and not self._delayed else 0
 
     async def checkpoint(self, *, force: bool = False) -> None:
         """Save the logs for which it is time, or all that have changed, and then the offsets that recovery goes by;

@@ -104,6 +104,8 @@ class NewProducers:
         self.entries = 0
         """Producers that partitions know, each counted for each of its partitions: as of the last look, and those that
         came since."""
+        self._counted = -1
+        """`entries` after the last look."""
 
     def refusal_of_id(self, context: "RequestContext", *, known: int) -> ErrorCode:
         """Returns NONE if a transactional id that is not among the `known` ones may be added by this user, else
@@ -145,6 +147,17 @@ class NewProducers:
 
     async def recount(self, logs: "Sequence[PartitionLog]") -> None:
         """Count what the logs really know, and forget users who have added nothing for long."""
+        if self.entries != self._counted or self.entries > self._producer_ids_max // 2:
+            await self._count(logs)
+        before = self._clock.elapsed_ms() - _FORGET_MS
+        for principal in [each for each, allowance in self._of_ids.items() if allowance.last_ms < before]:
+            del self._of_ids[principal]
+        for principal in [each for each, of in self._of_producers.items() if of.allowance.last_ms < before]:
+            del self._of_producers[principal]
+        self._told = {key: told_ms for key, told_ms in self._told.items() if told_ms >= before}
+
+    async def _count(self, logs: "Sequence[PartitionLog]") -> None:
+        """Look at all logs. Between two looks producers only go, unless `entries` grows; few need no exact count."""
         known, counted = self.entries, 0
 
         def count(log: "PartitionLog") -> None:
@@ -152,13 +165,8 @@ class NewProducers:
             counted += len(log.producer_state)
 
         await in_turns(logs, count, self._clock)
+        self._counted = counted
         self.entries = counted + max(self.entries - known, 0)  # of those that came meanwhile some count twice, for now
-        before = self._clock.elapsed_ms() - _FORGET_MS
-        for principal in [each for each, allowance in self._of_ids.items() if allowance.last_ms < before]:
-            del self._of_ids[principal]
-        for principal in [each for each, of in self._of_producers.items() if of.allowance.last_ms < before]:
-            del self._of_producers[principal]
-        self._told = {key: told_ms for key, told_ms in self._told.items() if told_ms >= before}
 
     def _log_refusal(self, context: "RequestContext", limit: str) -> None:
         key, now_ms = (context.session.principal, limit), self._clock.elapsed_ms()

@@ -23,7 +23,7 @@ _LOG: Final = logging.getLogger("eosin.storage")
 CHECKPOINT_BYTES: Final = 64 * 1024 * 1024
 """A log with this much to recover is checkpointed at the next round."""
 SMALL_TOTAL_BYTES: Final = 8 * 1024 * 1024
-"""Bytes that all logs which have waited for longer than `LARGE_AFTER_MS` may leave to recover together."""
+"""Bytes that all logs which have waited as long as a large one may leave to recover together."""
 TOTAL_BATCHES: Final = 70_000
 """Batches that all logs may leave to recover together: a start takes 5 to 15 us for each."""
 SAVES_AT_ONCE: Final = 16
@@ -31,7 +31,11 @@ SAVES_AT_ONCE: Final = 16
 SMALL_BYTES: Final = 1024 * 1024
 SMALL_AFTER_MS: Final = 60_000
 """A log with less than `SMALL_BYTES` to recover may wait this long: a start scans it faster than saves would take."""
-LARGE_AFTER_MS: Final = 5000
+LARGE_AFTER_MS: Final = 10_000
+"""A larger one may wait this long: a save costs the same for many bytes as for few."""
+CROWDED_BYTES: Final = 256 * 1024 * 1024
+CROWDED_AFTER_MS: Final = 5000
+"""The same while all logs together have more than `CROWDED_BYTES` to recover, which is a fraction of a second."""
 TOGETHER_FROM: Final = 64
 """At a stop this many logs are saved by syncing the whole file system."""
 SMALL_FILES_BYTES: Final = 32 * 1024
@@ -78,18 +82,20 @@ class CheckpointSaver:
         if not force and elapsed_ms < self._wait_until_ms:
             return
         due: list[PartitionLog] = []
+        is_crowded = sum(log.checkpoint_state.unsaved_bytes for log in self._unsaved) > CROWDED_BYTES
+        large_after_ms = CROWDED_AFTER_MS if is_crowded else LARGE_AFTER_MS
 
         def add(log: PartitionLog) -> None:
-            if force or self._is_due(log, elapsed_ms):
+            if force or self._is_due(log, elapsed_ms, large_after_ms):
                 due.append(log)
 
         await in_turns(list(self._unsaved), add, self._clock)
-        await self._save_each(due or too_many(self._unsaved, elapsed_ms))
+        await self._save_each(due or too_many(self._unsaved, elapsed_ms, large_after_ms))
 
-    def _is_due(self, log: PartitionLog, elapsed_ms: int) -> bool:
+    def _is_due(self, log: PartitionLog, elapsed_ms: int, large_after_ms: int) -> bool:
         state = log.checkpoint_state
         waited_ms = elapsed_ms - state.waiting_since_ms
-        limit_ms = SMALL_AFTER_MS if state.unsaved_bytes < SMALL_BYTES else LARGE_AFTER_MS
+        limit_ms = SMALL_AFTER_MS if state.unsaved_bytes < SMALL_BYTES else large_after_ms
         unsaved_records = 0
         if self._durability is Durability.OS:  # where the topic may ask that its records are synced now and then
             limit_ms = min(limit_ms, log.config.flush_ms)
@@ -204,10 +210,10 @@ class CheckpointSaver:
                 checkpoint.give_up()
 
 
-def too_many(waiting: Collection[PartitionLog], elapsed_ms: int) -> Sequence[PartitionLog]:
+def too_many(waiting: Collection[PartitionLog], elapsed_ms: int, large_after_ms: int) -> Sequence[PartitionLog]:
     """The logs to save of those that may wait, because all together leave a start too much to recover; mostly none. A
     log that was saved a moment ago is saved again for the number of its batches alone: bytes are checked in no time."""
-    old = [log for log in waiting if elapsed_ms - log.checkpoint_state.waiting_since_ms >= LARGE_AFTER_MS]
+    old = [log for log in waiting if elapsed_ms - log.checkpoint_state.waiting_since_ms >= large_after_ms]
     return _largest(old, lambda log: log.checkpoint_state.unsaved_bytes, SMALL_TOTAL_BYTES) or _largest(
         waiting, lambda log: log.checkpoint_state.unsaved_batches, TOTAL_BATCHES
     )

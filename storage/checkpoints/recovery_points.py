@@ -50,10 +50,13 @@ class OffsetCheckpoints:
         *,
         clock: Clock,
         high_watermark_interval_ms: int = 0,
+        changed: Callable[[], object] = lambda: None,
     ) -> None:
-        """`logs` are those of the directory, now and later. High watermarks are saved at this interval at most."""
+        """`logs` are those of the directory, now and later. High watermarks are saved at this interval at most.
+        `changed` is called when there is something to save."""
         self._logs = logs
         self._clock = clock
+        self._tell_change = changed
         self._high_watermark_interval_ms = high_watermark_interval_ms
         self._high_watermarks_due_ms = 0
         self._recovery_points = self._file(disk, f"{data_dir}/{RECOVERY_POINT}", space, durable=True)
@@ -122,18 +125,25 @@ class OffsetCheckpoints:
     def note(self, log: PartitionLog) -> None:
         """A log has changed, or is about to. Each save looks at it until it is at rest."""
         self._changed[log] = None
+        self._tell_change()
 
     def forget(self, partition: TopicPartition) -> None:
         """The log of a partition is deleted."""
         for file in self._files:
             file.table.drop(partition)
         self._forgotten[partition.topic] = self._log_starts.table.version, self._recovery_points.table.version
+        self._tell_change()
 
     def inherits(self, topic: str) -> bool:
         """True if the files may still hold offsets of a deleted log of this topic."""
         return topic in self._forgotten
 
     # Saving ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def is_at_rest(self) -> bool:
+        """True if a save would write nothing, now and until something changes."""
+        return not self._changed and all(file.is_saved for file in self._files)
 
     def save_now(self) -> None:
         """Save log starts and recovery points. Blocks. Raises OSError."""
@@ -257,6 +267,10 @@ class _TableFile:
         self.table = OffsetTable()
         self.saved_version = -1
         """The version of the table that is in the file, or an older one."""
+
+    @property
+    def is_saved(self) -> bool:
+        return self.table.version <= self.saved_version
 
     def read(self) -> dict[TopicPartition, int]:
         return read_offsets(self._file)

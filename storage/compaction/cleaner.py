@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from eosin.protocol.names import INTERNAL_TOPICS, METADATA_TOPIC, TopicPartition
 from eosin.protocol.records.batch import CorruptRecords
+from eosin.runtime.background import Rest
 from eosin.runtime.clock import Clock
 from eosin.runtime.turns import in_turns
 from eosin.storage.compaction.choice import (
@@ -92,6 +93,8 @@ class Cleaner:
         """Logs of the broker's own that hold what must not stay, and up to where."""
         self._work: asyncio.Task[None] | None = None
         self.compacted = Compacted()
+        self.rest = Rest(self._nothing_to_do_ms)
+        """The time in which `round` need not be called."""
 
     @property
     def interval_ms(self) -> int:
@@ -101,6 +104,20 @@ class Cleaner:
     def request(self, partition: TopicPartition, offset: int) -> None:
         """Compact one of the broker's own logs up to `offset` as soon as what lies below is on the disk."""
         self._asked[partition] = max(offset, self._asked.get(partition, 0))
+        self.rest.end()
+
+    def changed(self, log: "PartitionLog") -> None:
+        """`log`, which was saved, has changed."""
+        if log.topic in _OWN_TOPICS:
+            self.rest.end()
+
+    def _nothing_to_do_ms(self) -> float:
+        """Time for which no log is worth a look, in ms. Own logs that are saved were looked at since they changed."""
+        if not self._config.enable:
+            return LONG_MAX
+        if self._asked or any(log.checkpoint_state.is_unsaved for log in self._internal_logs()):
+            return 0
+        return self._next_look_ms - self._clock.elapsed_ms()
 
     async def round(self) -> None:
         """Compact the logs that are worth it now. Cancelling it stops the work soon, at a harmless place."""

@@ -57,8 +57,17 @@ class DiskSpace:
     """The reserve of one data directory, and whether its disk is full. `makes_room` and `attempt` may be called from
     any thread, everything else from one at a time."""
 
-    def __init__(self, disk: Disk, data_dir: str, *, reserve_bytes: int, elapsed_ms: Callable[[], int]) -> None:
-        """`elapsed_ms` never goes back. Nothing is touched before the directory is locked and `fill` is called."""
+    def __init__(
+        self,
+        disk: Disk,
+        data_dir: str,
+        *,
+        reserve_bytes: int,
+        elapsed_ms: Callable[[], int],
+        on_full: Callable[[], object] = lambda: None,
+    ) -> None:
+        """`elapsed_ms` never goes back. `on_full` is called by any thread when the disk becomes full. Nothing is
+        touched before the directory is locked and `fill` is called."""
         self.is_full = False
         """True if a write has found no space, and there was none since."""
         self.refuses_records = False
@@ -68,6 +77,7 @@ class DiskSpace:
         self._path = f"{data_dir}/{RESERVE}"
         self._setting_bytes = self._wanted_bytes = reserve_bytes
         self._elapsed_ms = elapsed_ms
+        self._on_full = on_full
         self._held: int | None = None
         self._lock = threading.Lock()
         self._full_since_ms = 0
@@ -116,6 +126,7 @@ class DiskSpace:
             self._data_dir,
             error.strerror,
         )
+        self._on_full()
 
     def _give(self, purpose: WritePurpose) -> bool:
         held = self._held_bytes()
@@ -190,8 +201,12 @@ class DiskSpace:
         """True if `check` has something to do."""
         if self.is_full:
             return True
-        is_whole = self._held is None or self._held >= self._wanted_bytes
-        return not is_whole and self._elapsed_ms() - self._looked_ms >= CHECK_INTERVAL_MS
+        return not self.is_at_rest and self._elapsed_ms() - self._looked_ms >= CHECK_INTERVAL_MS
+
+    @property
+    def is_at_rest(self) -> bool:
+        """True if `check` has nothing to do until the disk is full."""
+        return not self.is_full and (self._held is None or self._held >= self._wanted_bytes)
 
     def check(self) -> None:
         """Check whether there is room again; while there is none, log that now and then. Blocks."""

@@ -10,7 +10,7 @@ from waiting import settled
 
 from eosin.runtime.background import Background
 from eosin.runtime.logging_format import TextFormatter
-from eosin.runtime.loop_watch import CHECK_MS, KEPT, PAUSE_MS, STALL_MS, TELL_INTERVAL_MS, LoopWatch, Step
+from eosin.runtime.loop_watch import CHECK_MS, KEPT, PAUSE_MS, REST_MS, STALL_MS, TELL_INTERVAL_MS, LoopWatch, Step
 
 REQUEST = {
     "api": "LIST_OFFSETS",
@@ -157,3 +157,72 @@ async def test_each_step_of_background_work_is_timed() -> None:
         ("the work", 0),
     ]
     assert len(ended) == 1
+
+
+class Looking:
+    """A watch of an event loop that is idle from the start on, with the moments of its looks, in ms."""
+
+    def __init__(self, *, may_rest: bool = True) -> None:
+        self.clock = ManualClock()
+        self._began_ms = self.clock.elapsed_ms()
+        self.worked_ms = 0
+        self.watch = LoopWatch(self.clock, worked_ns=lambda: self.worked_ms * 1_000_000)
+        self.looks: list[int] = []
+        check = self.watch.check
+
+        def noted() -> None:
+            self.looks.append(self.clock.elapsed_ms() - self._began_ms)
+            check()
+
+        self.watch.check = noted  # type: ignore[method-assign]
+        self.background = Background(self.clock)
+        self.watch.begin(self.background, may_rest=may_rest)
+
+
+async def test_an_idle_loop_is_looked_at_each_second_and_one_that_receives_something_ten_times() -> None:
+    looking = Looking()
+    looking.clock.advance(3400)
+    assert looking.looks == [100, 1100, 2100, 3100]
+    assert looking.watch.is_resting
+    looking.watch.wake()
+    assert not looking.watch.is_resting
+    looking.worked_ms += 30
+    looking.clock.advance(100)
+    looking.watch.record(Step(120, **REQUEST))
+    looking.clock.advance(100)
+    looking.clock.advance(100 + REST_MS)
+    assert looking.looks[4:] == [3400, 3500, 3600, 3700, 4700]
+    await looking.background.stop()
+    assert looking.clock.pending == 0
+    assert not looking.watch.is_looking
+
+
+def test_a_loop_that_works_without_a_request_is_looked_at_ten_times_a_second() -> None:
+    looking = Looking()
+    looking.clock.advance(100)
+    for _ in range(3):
+        looking.worked_ms += STALL_MS // 4  # as much as a stall has at least
+        looking.clock.advance(REST_MS)
+    assert looking.looks == [100, 1100, 1200, 1300, 2300, 2400]
+
+
+def test_a_loop_on_which_others_depend_never_counts_as_idle() -> None:
+    looking = Looking(may_rest=False)
+    looking.clock.advance(1000)
+    assert len(looking.looks) == 1000 // CHECK_MS
+
+
+def test_a_pause_of_an_idle_loop_is_told_whether_a_timer_or_a_socket_is_seen_first_after_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    for is_heard in (False, True):
+        caplog.clear()
+        looking = Looking()
+        looking.clock.advance(500)
+        looking.clock.pause(REST_MS + PAUSE_MS + 200)
+        if is_heard:
+            looking.watch.wake()
+        looking.clock.advance(0)
+        (told,) = [record.getMessage() for record in caplog.records]
+        assert "stood still 1 times, for up to 1100 ms" in told
+        assert looking.watch.counts["pause"] == 1

@@ -22,6 +22,7 @@ from eosin.runtime.chance import SeededChance
 from eosin.runtime.clock import SystemClock
 from eosin.storage import deletions
 from eosin.storage.checkpoints import checkpoint_saver
+from eosin.storage.checkpoints.checkpoint_saver import CROWDED_AFTER_MS, LARGE_AFTER_MS
 from eosin.storage.disk.data_directory import ForeignDirectory, UnknownName, parse_partition
 from eosin.storage.disk.flusher import Durability
 from eosin.storage.disk.meta_properties import DirectoryTooNew, MalformedProperties, MetaProperties
@@ -427,7 +428,7 @@ async def test_checkpoints_come_by_size_by_roll_and_by_time() -> None:
     logs.append(log, data(size=1_000))
     await logs.manager.checkpoint()
     assert log.checkpoint_state.recovery_point == 1
-    logs.clock.advance(5000)
+    logs.clock.advance(LARGE_AFTER_MS)
     await logs.manager.checkpoint()
     assert log.checkpoint_state.recovery_point == 3
     logs.append(log, data(size=1_048_500))
@@ -469,12 +470,37 @@ async def test_many_small_logs_together_leave_only_so_much_to_recover() -> None:
             appended(logs.append(log, data(1, size=100_000)))
     await logs.manager.checkpoint()
     assert {log.checkpoint_state.recovery_point for log in logs.manager.logs.values()} == {0}, "they may wait a moment"
-    logs.clock.advance(5000)
+    logs.clock.advance(LARGE_AFTER_MS)
     await logs.manager.checkpoint()
     left = sum(log.checkpoint_state.unsaved_bytes for log in logs.manager.logs.values())
     assert 1_000_000 < left < 8 << 20
     await logs.manager.checkpoint()
     assert sum(log.checkpoint_state.unsaved_bytes for log in logs.manager.logs.values()) == left
+    await logs.manager.close()
+
+
+async def test_large_logs_wait_half_as_long_while_all_together_leave_much_to_recover(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(checkpoint_saver, "CROWDED_BYTES", 3_000_000)
+    logs = Logs()
+    await logs.open()
+    many = [logs.log(TopicPartition("large", index)) for index in range(3)]
+    for log in [*many[:2], *many[:2]]:
+        appended(logs.append(log, data(1, size=600_000)))
+    logs.clock.advance(CROWDED_AFTER_MS)
+    await logs.manager.checkpoint()
+    assert [log.checkpoint_state.recovery_point for log in many] == [0, 0, 0]
+    for _ in range(2):
+        appended(logs.append(many[2], data(1, size=600_000)))
+    await logs.manager.checkpoint()
+    assert [log.checkpoint_state.recovery_point for log in many] == [2, 2, 0]
+    logs.clock.advance(LARGE_AFTER_MS - 1)
+    await logs.manager.checkpoint()
+    assert many[2].checkpoint_state.recovery_point == 0
+    logs.clock.advance(1)
+    await logs.manager.checkpoint()
+    assert many[2].checkpoint_state.recovery_point == 2
     await logs.manager.close()
 
 

@@ -149,3 +149,34 @@ async def test_a_pause_does_not_end_what_a_login_holds() -> None:
         assert connection._pause is not None
         connection.release()
         assert connection._pause is None
+
+
+class Counted:
+    """A log that knows one producer, and counts how often it is looked at."""
+
+    def __init__(self) -> None:
+        self.looks = 0
+
+    @property
+    def producer_state(self) -> list[int]:
+        self.looks += 1
+        return [7]
+
+
+async def test_logs_are_looked_at_when_producers_have_come_since_or_when_there_are_many() -> None:
+    log, connection = Counted(), Connection()
+    limits = NewProducers(ManualClock(), producer_ids_max=4)
+    for _ in range(3):
+        await limits.recount([log])  # type: ignore[list-item]
+    assert (log.looks, limits.entries) == (1, 1)
+    limits.came(8, context("alice", connection))
+    for _ in range(3):
+        await limits.recount([log])  # type: ignore[list-item]
+    assert (log.looks, limits.entries) == (2, 1)
+    for _ in range(3):
+        await limits.recount([log] * 3)  # type: ignore[list-item]
+    assert log.looks == 2
+    limits.came(9, context("alice", connection))
+    for _ in range(2):
+        await limits.recount([log] * 3)  # type: ignore[list-item]
+    assert (log.looks, limits.entries) == (2 + 2 * 3, 3), "half of what may be is many: each that expires makes room"
