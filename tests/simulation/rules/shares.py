@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import TypeVar
 
+from eosin.protocol.names import TopicPartition
 from simulation.case import Case, Violations, records
 from simulation.share_history import (
     FINAL,
