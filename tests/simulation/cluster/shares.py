@@ -20,16 +20,16 @@ from eosin.protocol.names import TopicPartition
 from eosin.protocol.schemas import alter_share_group_offsets as altering
 from eosin.protocol.schemas import describe_share_group_offsets as describing
 from eosin.protocol.schemas.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from eosin.protocol.schemas.fetch import FetchPartition, FetchRequest, FetchTopic
 from eosin.protocol.schemas.records.metadata import ConfigRecord
 from eosin.protocol.types import Message
 from simulation.client import Session
 from simulation.cluster.machines import ClusterMachine
 from simulation.cluster.share_plan import LOCK_S, ShareMemberPlan, SharePlan
 from simulation.cluster.world import ClusterWorld
-from simulation.history import Isolation
 from simulation.network import ConnectionLost
 from simulation.plan import PARTITIONS
-from simulation.readers import Consumer
+from simulation.readers import opened
 from simulation.share_history import HandedOut, Place, Reset, SharePromise, StartTold, Tenure
 from simulation.share_members import ShareMember
 from simulation.values import COMPACTED
@@ -233,17 +233,26 @@ class Shares:
         return max((log.high_watermark for log in logs if log is not None), default=-1)
 
     async def _read_letters(self) -> None:
-        reader = Consumer(self._world, "reader of letters")
+        """Not as a `Consumer`, for what it has seen is judged by what producers wrote."""
+        session = Session(self._world, "reader of letters")
         for plan in self._plans:
             if not plan.has_letters:
                 continue
+            letters = _letters(plan)
             texts = self._world.history.shares.letters[plan.group] = []
             offset, reached = -1, 0
             while offset != reached:
                 offset = reached
-                fetched, piece = await reader.fetch(_letters(plan), offset, Isolation.UNCOMMITTED)
+                wanted = FetchPartition(letters.partition, fetch_offset=offset, partition_max_bytes=1 << 20)
+                request = FetchRequest(
+                    min_bytes=1, max_bytes=1 << 20, topics=(FetchTopic(letters.topic, partitions=(wanted,)),)
+                )
+                answer = await session.insist(
+                    ApiKey.FETCH, 11, request, lambda answer: ErrorCode(answer.responses[0].partitions[0].error_code)
+                )
+                piece = opened(answer.responses[0].partitions[0], offset)
                 texts += [text for batch in piece.batches for text in batch.values]
-                reached = fetched.next_offset
+                reached = piece.next_offset
 
     # At the leaders
 
