@@ -518,8 +518,9 @@ class LedSharePartition:
             self._settle(window, transitions, error)
         if not error:
             self.written_start = start
-            if window.start != start and self._start_write is None and not self.is_retired:
-                self._start_write = self._clock.call_later(START_WRITE_MS, self._write_start)
+        is_behind = window.start != self.written_start  # also where the write that would have told so has failed
+        if is_behind and self._start_write is None and not self.is_retired:
+            self._start_write = self._clock.call_later(START_WRITE_MS, self._write_start)
 
     def _write_start(self) -> None:
         self._start_write = None

@@ -137,6 +137,8 @@ def cluster_plan_of(seed: int, *, only: str | None = None) -> ClusterPlan:
     if only == CUT_DELETION:
         faults = tuple(replace(fault, lasts_ms=LONG_CUT_MS + fault.lasts_ms) for fault in faults)
         clients = replace(clients, deletions=3, idempotent=12)
+    if only == SHARE_MEMBERS:
+        clients = replace(clients, idempotent=24)
     # A deletion that comes late deletes what was created since: no protocol keeps it from that.
     deletions = 0 if any(fault.kind in LATE for fault in faults) else clients.deletions
     is_tardy = seed % 16 in TARDY and only not in (LONG_CUT, CUT_DELETION)

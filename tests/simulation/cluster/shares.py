@@ -36,7 +36,7 @@ from simulation.values import COMPACTED
 
 DRAIN_S: Final = 60.0
 """When faults are over, every group comes to the end within this."""
-WATCH_S: Final = 0.1
+WATCH_S: Final = 0.4
 
 
 class Shares:

@@ -1,11 +1,15 @@
-"""An administrator has a share group begin anew while a leader has its old state in memory (share-partitions.md 2)."""
+"""What is stored of a share partition and what its leader has in memory come together again, when one has moved
+alone (share-partitions.md 2)."""
 
 from data_broker import batch
 from share_fakes import ACCEPT, Workers, acquired, values
+from waiting import settled
 
-from eosin.broker.sharing.led_share_partition import CHECK_MS
+from eosin.broker.sharing.led_share_partition import CHECK_MS, START_WRITE_MS
+from eosin.coordinator.groups.rules.config import ShareGroupConfig
 from eosin.coordinator.share_states import SharePartition, ShareStateSummary
 from eosin.protocol.errors import ErrorCode
+from eosin.storage.results.log_results import Marker
 
 
 async def started(*records: str) -> Workers:
@@ -52,3 +56,20 @@ async def _summaries_of(workers: Workers, sessions: int) -> int:
         await workers.member(f"n{number}").fetch()
     workers.store.summary = summary  # type: ignore[method-assign]
     return count
+
+
+async def test_a_start_that_could_not_be_stored_is_stored_later_though_nothing_else_happens() -> None:
+    committed = ShareGroupConfig(auto_offset_reset="earliest", isolation_level="read_committed")
+    workers = await Workers.started(config=committed, transaction_partition_verification_enable=False)
+    await workers.member("m0").fetch()  # it is loaded
+    sent = batch(*"abc", producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
+    await workers.broker.produce(sent, transactional_id="t")
+    workers.broker.log().append_marker(Marker(1, 0, False, 0), now_ms=workers.broker.clock.now_ms())
+    workers.store.error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert acquired(await workers.member("m1").fetch()) == []
+    await settled()
+    assert workers.store.states[workers.key()].start_offset == 0
+    workers.store.error = ErrorCode.NONE
+    workers.broker.clock.advance(START_WRITE_MS)
+    await settled()
+    assert workers.store.states[workers.key()].start_offset == 4
