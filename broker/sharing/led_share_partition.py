@@ -53,7 +53,7 @@ RETRY_MS: Final = 100
 LONGEST_RETRY_MS: Final = 5000
 """A state that could not be read is read again after so long: each time twice as long, up to this."""
 CHECK_MS: Final = 1000
-"""Whoever opens a session has the epoch of the state checked, unless that was done so shortly before."""
+"""The epoch of a state is checked when a session opens, unless that was done so shortly before."""
 START_WRITE_MS: Final = 5000
 """A start that has moved, and that no write has told of for so long, is written by itself: others look at it."""
 FIRST_READ_BYTES: Final = 65_536

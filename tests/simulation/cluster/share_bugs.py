@@ -1,6 +1,6 @@
 """Bugs of share groups (KIP-932): at the leaders of share partitions, and at the coordinators of their states."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import wraps
 from typing import Any
@@ -12,8 +12,6 @@ from eosin.broker.sharing.rules.fetched import ReadBatch
 from eosin.broker.sharing.rules.runs import Run
 from eosin.broker.sharing.rules.window import ShareWindow
 from eosin.coordinator.share_state.rules import decide
-from eosin.coordinator.share_state.rules.records import NO_EPOCH
-from eosin.coordinator.share_state.shards import shard
 from eosin.coordinator.share_states import DeliveryState, StateBatch
 from eosin.protocol.errors import ErrorCode
 
@@ -56,32 +54,6 @@ def records_given_to_two_members() -> Iterator[None]:
 
 
 @contextmanager
-def older_leaders_write_states() -> Iterator[None]:
-    """A leader whose successor has read the state may still write into it, and tell members that it did."""
-    write = decide.write
-
-    @wraps(write)
-    def careless(*state: Any, leader_epoch: int, **rest: Any) -> Any:
-        return write(*state, leader_epoch=NO_EPOCH, **rest)
-
-    with patch.object(decide, "write", careless):
-        yield
-
-
-@contextmanager
-def deliveries_not_stored() -> Iterator[None]:
-    """The next leader begins to count deliveries anew, also those of records that were released."""
-    kept = decide._kept
-
-    def careless(batch: StateBatch) -> StateBatch:
-        batch = kept(batch)
-        return batch._replace(delivery_count=0) if batch.state is DeliveryState.AVAILABLE else batch
-
-    with patch.object(decide, "_kept", careless):
-        yield
-
-
-@contextmanager
 def start_forgotten_by_a_new_leader() -> Iterator[None]:
     """A leader that reads a state for the first time begins it at the beginning of the log."""
     read = decide.read
@@ -92,31 +64,6 @@ def start_forgotten_by_a_new_leader() -> Iterator[None]:
         return decision._replace(records=tuple(each._replace(start_offset=0) for each in decision.records))
 
     with patch.object(decide, "read", careless):
-        yield
-
-
-@contextmanager
-def states_read_unconfirmed() -> Iterator[None]:
-    """A share coordinator that is cut off tells new leaders the states that it remembers (share-state.md 3.6), as
-    Apache Kafka's."""
-    read = decide.read
-
-    @wraps(read)
-    def careless(*state: Any, confirms: bool, **rest: Any) -> Any:
-        return read(*state, confirms=False, **rest)
-
-    with patch.object(decide, "read", careless):
-        yield
-
-
-@contextmanager
-def states_served_before_they_are_committed() -> Iterator[None]:
-    """A share coordinator acts on what it has loaded though its log may yet be cut, as Apache Kafka's."""
-
-    async def careless(*_: Any, **__: Any) -> None:
-        """Nothing is waited for."""
-
-    with patch.object(shard, "until_committed", careless):
         yield
 
 
@@ -156,61 +103,13 @@ def given_up_before_the_limit() -> Iterator[None]:
         yield
 
 
-@contextmanager
-def unacknowledged_records_skipped_by_the_next_leader() -> Iterator[None]:
-    """A leader takes what lies between the batches of a state for done: it was only fetched."""
-    with _loading(_filled):
-        yield
-
-
-@contextmanager
-def dead_letters_forgotten_by_the_next_leader() -> Iterator[None]:
-    """A leader takes records for archived whose dead letters may not be written yet (KIP-1191)."""
-    with _loading(_archived):
-        yield
-
-
-@contextmanager
-def _loading(changed: Any) -> Iterator[None]:
-    """Leaders load other batches than are stored."""
-    sound: Any = ShareWindow.loaded.__func__  # type: ignore[attr-defined]
-
-    def careless(cls: type[ShareWindow], start: int, batches: Sequence[StateBatch], **rest: Any) -> ShareWindow:
-        window: ShareWindow = sound(cls, start, tuple(changed(start, batches)), **rest)
-        return window
-
-    with patch.object(ShareWindow, "loaded", classmethod(careless)):
-        yield
-
-
-def _filled(start: int, batches: Iterable[StateBatch]) -> Iterator[StateBatch]:
-    end = start
-    for batch in batches:
-        if batch.first > end:
-            yield StateBatch(end, batch.first - 1, DeliveryState.ARCHIVED, 1)
-        yield batch
-        end = batch.last + 1
-
-
-def _archived(_: int, batches: Iterable[StateBatch]) -> Iterator[StateBatch]:
-    for batch in batches:
-        is_archiving = batch.state is DeliveryState.ARCHIVING
-        yield batch._replace(state=DeliveryState.ARCHIVED) if is_archiving else batch
-
-
 SHARE_BUGS = (
     acknowledgements_not_stored,
     locks_end_early,
     records_given_to_two_members,
-    older_leaders_write_states,
-    deliveries_not_stored,
     start_forgotten_by_a_new_leader,
-    states_read_unconfirmed,
-    states_served_before_they_are_committed,
     markers_handed_out,
     aborted_records_handed_out,
     given_up_before_the_limit,
-    unacknowledged_records_skipped_by_the_next_leader,
-    dead_letters_forgotten_by_the_next_leader,
 )
 """All of them."""
