@@ -30,7 +30,13 @@ from eosin.broker.sharing.rules.window import (
     done_after,
 )
 from eosin.coordinator.groups.rules.config import ShareGroupConfig
-from eosin.coordinator.share_states import UNKNOWN_OFFSET, SharePartition, ShareState, StateBatch
+from eosin.coordinator.share_states import (
+    UNKNOWN_OFFSET,
+    SharePartition,
+    ShareState,
+    ShareStateSummary,
+    StateBatch,
+)
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import CorruptRecords
@@ -46,6 +52,8 @@ _LOG: Final = logging.getLogger(__name__)
 RETRY_MS: Final = 100
 LONGEST_RETRY_MS: Final = 5000
 """A state that could not be read is read again after so long: each time twice as long, up to this."""
+CHECK_MS: Final = 1000
+"""The epoch of a state is checked when a session opens, unless that was done so shortly before."""
 START_WRITE_MS: Final = 5000
 """A start that has moved, and that no write has told of for so long, is written by itself: others look at it."""
 FIRST_READ_BYTES: Final = 65_536
@@ -57,6 +65,7 @@ class LedSharePartition:
     """One share partition. Made when a member first fetches from it; `load` follows."""
 
     __slots__ = (
+        "_checked_ms",
         "_clock",
         "_config_of",
         "_counts",
@@ -115,6 +124,7 @@ class LedSharePartition:
         """The start as it is stored."""
         self.moved_ms = clock.elapsed_ms()
         """Since then its start has not moved, or nothing was under way."""
+        self._checked_ms = clock.elapsed_ms()
         self._store = store
         self._config_of = config_of
         self._clock = clock
@@ -232,6 +242,17 @@ class LedSharePartition:
         if error not in PASSING:
             _LOG.warning("share group %r: cannot %s the state of %s: %s", self.key.group_id, what, self.name, error)
         return False
+
+    async def check_epoch(self) -> None:
+        """Look if the state was begun anew since it was read, by an administrator: a write is told so, but where all is
+        done there is none, and somebody who has vanished may keep this share partition in memory."""
+        checked_ms = self._clock.elapsed_ms()
+        if self.window is None or self.error or checked_ms - self._checked_ms < CHECK_MS:
+            return
+        self._checked_ms = checked_ms
+        found = await self._store.summary(self.key)
+        if isinstance(found, ShareStateSummary) and found.state_epoch > self.state_epoch:
+            self.lose(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def lose(self, error: ErrorCode) -> None:
         """It is none any more: `error` says why. Whoever waits for it is woken."""
@@ -497,8 +518,9 @@ class LedSharePartition:
             self._settle(window, transitions, error)
         if not error:
             self.written_start = start
-            if window.start != start and self._start_write is None and not self.is_retired:
-                self._start_write = self._clock.call_later(START_WRITE_MS, self._write_start)
+        is_behind = window.start != self.written_start  # also where the write that would have told so has failed
+        if is_behind and self._start_write is None and not self.is_retired:
+            self._start_write = self._clock.call_later(START_WRITE_MS, self._write_start)
 
     def _write_start(self) -> None:
         self._start_write = None

@@ -7,7 +7,7 @@ group, and with the feature; there are at most `max_partitions`, whoever asks.
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,7 +18,7 @@ from eosin.coordinator.groups.rules.config import ShareConfigOf
 from eosin.coordinator.share_states import SharePartition
 from eosin.model.cluster import PartitionState
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.names import TopicPartition, Uuid
+from eosin.protocol.names import TopicIdPartition, TopicPartition, Uuid
 from eosin.runtime.clock import Clock
 from eosin.runtime.start_now import start_now
 
@@ -106,6 +106,16 @@ class SharePartitions:
         self._count += 1
         self._run(made.load(self._writing.get(key)))
         return made
+
+    def check_epochs(self, group_id: str, partitions: Iterable[TopicIdPartition]) -> None:
+        """Have those that are in memory look if their states were begun anew since they were read."""
+        group = self._by_group.get(group_id)
+        if group is None:
+            return
+        for topic_id, partition in partitions:
+            found = group.get(SharePartition(group_id, topic_id, partition))
+            if found is not None:
+                self._run(found.check_epoch())
 
     def drop(self, partition: LedSharePartition) -> None:
         """Nobody fetches for the partition's group any more. Harmless for one that is gone."""

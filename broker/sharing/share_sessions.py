@@ -101,7 +101,10 @@ class ShareSessions:
             self._of_group[key.group_id] = self._of_group.get(key.group_id, 0) + 1
         session = self._sessions[key] = ShareSession(key, None)
         self._move(session, connection)
-        return self._grown(session, partitions)
+        grown = self._grown(session, partitions)
+        if grown is session:
+            self._partitions.check_epochs(key.group_id, session.partitions)
+        return grown
 
     def go_on(self, key: SessionKey, epoch: int, connection: "ClientConnection | None") -> ShareSession | ErrorCode:
         """The session of a request with `epoch`, which moves on; of `FINAL_EPOCH`, the session that `end` must end."""

@@ -15,7 +15,7 @@ from descendants import end_with_me
 from simulation import bug_seeds
 from simulation.bug_seeds import SIMULATORS
 from simulation.campaign import Failure, Figures, campaign, run_seed
-from simulation.cluster.plan import ALONE, FAULTS, RARER_FAULTS, cluster_plan_of
+from simulation.cluster.plan import ALONE, FAULTS, RARER_FAULTS, SHARE_MEMBERS, cluster_plan_of
 from simulation.cluster.planted import CLUSTER_BUGS
 from simulation.ledger import Ledger
 from simulation.planted import BUGS
@@ -34,7 +34,7 @@ def main() -> int:
     parser.add_argument("--cluster", action="store_true", help="runs of several brokers")
     parser.add_argument(
         "--only",
-        choices=sorted({*FAULTS, *RARER_FAULTS, *ALONE, *PROFILES, *CLUSTER_PROFILES}),
+        choices=sorted({*FAULTS, *RARER_FAULTS, *ALONE, *PROFILES, *CLUSTER_PROFILES, SHARE_MEMBERS}),
         help="a profile of the runs, or the one kind of fault that strikes a cluster",
     )
     parser.add_argument(

@@ -1,5 +1,5 @@
-"""The seeds whose runs catch planted bugs: `bug_seeds.toml` names some for each bug, docs/testing.md shows them, and a
-hunt renews both.
+"""The seeds whose runs catch planted bugs: `bug_seeds.toml` names some for each bug, docs/testing/planted-bugs.md
+shows them, and a hunt renews both.
 
 A seed means another run after every change of the simulation. So a bug has several seeds, and where none of them
 catches it any more, those that follow are tried before it counts as missed.
@@ -17,7 +17,7 @@ from simulation.cluster.planted import CLUSTER_BUGS, CLUSTER_ONLY
 from simulation.planted import BUGS, ONLY, Bug
 
 FILE: Final = Path(__file__).with_suffix(".toml")
-PAGE: Final = Path(__file__).parents[2] / "docs" / "testing.md"
+PAGE: Final = Path(__file__).parents[2] / "docs" / "testing" / "planted-bugs.md"
 STALE: Final = "run make hunt; a new bug needs a row of its own on the page first"
 
 FURTHER: Final = 40

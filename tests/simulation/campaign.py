@@ -147,6 +147,9 @@ def _figures(run: Course) -> dict[str, int]:
         "logs with a beginning that retention took": int(retained is not None and retained.log_start_offset > 0),
         "fetches": len(history.fetches),
         "of them from followers": sum(" at broker " in each.reader for each in history.fetches),
+        "records handed out to members of share groups": len(history.shares.handed_out),
+        "of them by leaders that were none any more": history.shares.stale,
+        "acknowledgements of records": len(history.shares.acknowledged),
         "steps": run.scheduler.steps,
     }
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from simulation.case import Case, Violations
 from simulation.history import History
-from simulation.rules import groups, producers, readers, transactions, writes
+from simulation.rules import groups, producers, readers, shares, transactions, writes
 
 RULES: tuple[Callable[[Case], Violations], ...] = (
     *writes.RULES,
@@ -15,6 +15,7 @@ RULES: tuple[Callable[[Case], Violations], ...] = (
     *readers.RULES,
     *producers.RULES,
     *groups.RULES,
+    *shares.RULES,
 )
 
 

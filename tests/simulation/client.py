@@ -73,6 +73,9 @@ class World:
     """Whether a producer sends what was not taken batch by batch, as the Java client does: where leaders move, a later
     batch may else find the new one before the first of its producer does."""
 
+    is_formatted = False
+    """Whether the levels of features are those that controllers were formatted with."""
+
     oversleeps = 0.05
     """How likely a producer ends a transaction only when that has timed out."""
 
@@ -156,6 +159,8 @@ class Session:
         """Whom it fetches from in place of the leaders (KIP-392)."""
         self.any_broker = -1
         """The one that it asks what any broker knows."""
+        self.only_broker: int | None = None
+        """The one that it asks whatever it asks, if there is such a one."""
         self.chance = random.Random(f"{world.seed}/{name}")
         self._punctual = punctual
         self._timeout_ms = world.request_timeout_ms if timeout_ms is None else timeout_ms
@@ -200,6 +205,11 @@ class Session:
         """End without waiting for anything. What was sent is still on its way."""
         for wire in self._wires.values():
             wire.abandon()
+
+    def hang_up(self) -> None:
+        """End without waiting for anything: brokers hear that the connections are gone, behind what was sent."""
+        for wire in self._wires.values():
+            wire.hang_up()
 
     async def insist(
         self,

@@ -11,6 +11,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from eosin.protocol.names import TopicPartition
+from simulation.share_history import ShareHistory
 
 NEVER = 1 << 60
 """The moment of what has not happened."""
@@ -246,6 +247,7 @@ class History:
         self.commits: list[OffsetsCommitted] = []
         self.offset_reads: list[OffsetsRead] = []
         self.deletions: list[Deletion] = []
+        self.shares = ShareHistory()
         self.copying: dict[str, tuple[TopicPartition, ...]] = {}
         """Groups whose members copy what they read, and from where."""
         self.ages_differ = False
@@ -284,6 +286,7 @@ class History:
             *self.commits,
             *self.offset_reads,
             *self.deletions,
+            *self.shares.lines(),
             *self.unanswered,
             *self.faults,
             self.final,

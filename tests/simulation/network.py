@@ -70,6 +70,17 @@ class Wire:
         """Forget the connection. What was sent is still on its way."""
         self._lose()
 
+    def hang_up(self) -> None:
+        """Close the connection, of which the broker hears behind what was sent."""
+        self.abandon()
+        at = max(self._request_at, self._client.time() + self._there.delay())
+        self._client.call_at(at, self._machine.gate.through, self._hung_up)
+
+    def _hung_up(self) -> None:
+        if self._end is not None:
+            self._machine.peers.pop(self.closed, None)
+            self._end.lost()
+
     def _lose(self) -> None:
         self.is_lost = True
         waiting, self._waiting = self._waiting, deque()

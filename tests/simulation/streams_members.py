@@ -23,7 +23,9 @@ class StreamsMembership(HeartbeatingMembership):
     api = ApiKey.STREAMS_GROUP_HEARTBEAT
 
     async def _prepare(self) -> None:
-        """Have streams groups served."""
+        """Have streams groups served, unless the quorum was formatted so."""
+        if self._session.world.is_formatted:
+            return
         update = FeatureUpdateKey(STREAMS_VERSION, 1, upgrade_type=1)
         request = UpdateFeaturesRequest(feature_updates=(update,))
         await self._session.insist(ApiKey.UPDATE_FEATURES, 1, request, error_of)

@@ -1,4 +1,5 @@
-"""Bugs planted in the broker are caught, each by a seed; docs/testing.md shows their table, `make hunt` renews it."""
+"""Bugs planted in the broker are caught, each by a seed; docs/testing/planted-bugs.md shows their table, `make hunt`
+renews it."""
 
 import os
 import subprocess

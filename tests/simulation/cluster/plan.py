@@ -4,6 +4,7 @@ machines, routes and controllers."""
 import random
 from dataclasses import dataclass, replace
 
+from simulation.cluster.share_plan import SharePlan, share_plan
 from simulation.plan import AppPlan, FaultPlan, Plan
 from simulation.profiles import CLUSTER_PROFILES, PROFILES, profiled
 
@@ -74,6 +75,10 @@ NEAR = frozenset({10, 12, 13, 15})
 """The seeds, modulo 16, in whose runs brokers have racks and consumers read from the replica in theirs: the others stay
 what they were."""
 RACKS = ("r1", "r2", "r3")
+SHARING = frozenset({8, 9})
+"""The seeds, modulo 16, in whose runs there are share groups: the others stay what they were."""
+SHARE_MEMBERS = "share members"
+"""The profile of runs that all have share groups (`ONLY`), under the faults of any run."""
 TARDY = frozenset({13, 15})
 """The seeds, modulo 16, in whose runs requests often come late, producers give up what takes long, and often come back
 when their transaction has timed out."""
@@ -102,6 +107,21 @@ class ClusterPlan:
     """Whether requests often come late, up to the end, and producers after their transactions have timed out."""
     near_readers: int
     """Consumers that read from the replica in their rack; with any, each broker has a rack."""
+    shares: tuple[SharePlan, ...] = ()
+    """Share groups (KIP-932)."""
+
+    @property
+    def features(self) -> dict[str, int]:
+        """The levels with which the quorum was formatted: those of new groups only where there are any."""
+        apps = self.clients.apps
+        return {
+            "metadata.version": 33,
+            "eligible.leader.replicas.version": int(self.has_elr),
+            "transaction.version": 2,
+            "group.version": int(any(app.is_consumer for app in apps)),
+            "streams.version": int(any(app.is_streams for app in apps)),
+            "share.version": 2 if self.shares else 0,
+        }
 
 
 def cluster_plan_of(seed: int, *, only: str | None = None) -> ClusterPlan:
@@ -109,8 +129,7 @@ def cluster_plan_of(seed: int, *, only: str | None = None) -> ClusterPlan:
     says."""
     chance = random.Random(f"cluster {seed}")
     clients = profiled(seed, only if only in PROFILES or only in CLUSTER_PROFILES else None)
-    # Brokers of several machines have no consumer groups (consumer-groups.md 14).
-    clients = replace(clients, apps=tuple(replace(app, is_consumer=False, is_streams=False) for app in clients.apps))
+    clients = replace(clients, apps=tuple(_as_in_a_cluster(app, seed, only) for app in clients.apps))
     faults = clients.faults if only in CLUSTER_PROFILES else _faults(chance, seed, clients.durability, only)
     if only == LONG_CUT:
         faults = tuple(replace(fault, lasts_ms=LONG_CUT_MS + fault.lasts_ms) for fault in faults)
@@ -118,6 +137,8 @@ def cluster_plan_of(seed: int, *, only: str | None = None) -> ClusterPlan:
     if only == CUT_DELETION:
         faults = tuple(replace(fault, lasts_ms=LONG_CUT_MS + fault.lasts_ms) for fault in faults)
         clients = replace(clients, deletions=3, idempotent=12)
+    if only == SHARE_MEMBERS:
+        clients = replace(clients, idempotent=24)
     # A deletion that comes late deletes what was created since: no protocol keeps it from that.
     deletions = 0 if any(fault.kind in LATE for fault in faults) else clients.deletions
     is_tardy = seed % 16 in TARDY and only not in (LONG_CUT, CUT_DELETION)
@@ -132,11 +153,25 @@ def cluster_plan_of(seed: int, *, only: str | None = None) -> ClusterPlan:
         fetchers=chance.choice((1, 1, 2)),
         is_tardy=is_tardy,
         near_readers=2 if seed % 16 in NEAR else 0,
+        shares=share_plan(random.Random(f"shares {seed}")) if _has_shares(seed, only) else (),
     )
 
 
+def _as_in_a_cluster(app: AppPlan, seed: int, only: str | None) -> AppPlan:
+    """The same application; of the groups of new protocols (KIP-848, KIP-1071) only some, where faults of all kinds
+    strike: the others stay what they were."""
+    if only in PROFILES or only == SHARE_MEMBERS:
+        return app
+    is_any = only is None
+    return replace(app, is_consumer=is_any and app.is_consumer and seed % 8 == 6, is_streams=is_any and app.is_streams)
+
+
+def _has_shares(seed: int, only: str | None) -> bool:
+    return only == SHARE_MEMBERS or (only is None and seed % 16 in SHARING)
+
+
 def _faults(chance: random.Random, seed: int, durability: str, only: str | None) -> tuple[FaultPlan, ...]:
-    kinds = FAULTS if only is None or only in PROFILES else (only,)
+    kinds = FAULTS if only is None or only in PROFILES or only == SHARE_MEMBERS else (only,)
     if only is None and seed % 4 == 3:
         kinds = (*FAULTS, *RARER_FAULTS * (len(FAULTS) // len(RARER_FAULTS)))
     left = [kind for kind in kinds if durability == "fsync" or kind not in NEEDS_SYNCS]

@@ -43,7 +43,7 @@ from eosin.storage.log.partition_log import PartitionLog
 from eosin.storage.log.readable_log import ReadableLog
 from eosin.storage.log.segmented_log import SegmentedLog
 from eosin.storage.results.log_results import Refused
-from simulation.cluster import compaction_bugs, coordination_bugs
+from simulation.cluster import compaction_bugs, coordination_bugs, share_bugs
 from simulation.planted import Bug
 from simulation.planted.coordinator_bugs import (
     generation_not_checked,
@@ -457,6 +457,7 @@ CLUSTER_BUGS: dict[str, Bug] = {
         compaction_bugs.followers_compact_what_is_not_committed,
         compaction_bugs.followers_compact_markers_away,
         compaction_bugs.followers_take_aborted_values_for_the_latest,
+        *share_bugs.SHARE_BUGS,
     )
 }
 """Every bug by its name."""
@@ -484,5 +485,6 @@ CLUSTER_ONLY: dict[str, str] = {
     "marker_acknowledged_before_it_is_replicated": "election",
     "markers_refused_are_forgotten": "election",
     "next_producer_id_forgotten_over_a_failover": "election",
+    **{bug.__name__: "share members" for bug in share_bugs.SHARE_BUGS},
 }
 """The profile of the runs of a bug that others show seldom, or the one kind of fault that strikes in them."""

@@ -157,6 +157,13 @@ class Replicas:
                     " which was committed"
                 )
 
+    def committed(self, topic: str) -> Iterator[Iterable[tuple[int, bytes]]]:
+        """All batches of a topic that were ever committed, with their base offsets, partition by partition; those of
+        one that is compacted are not known."""
+        for replica, known in self._batches.items():
+            if self._names[replica].topic == topic:
+                yield sorted(known.items())
+
     def equal(self) -> Iterator[str]:
         """When all is quiet: every replica of a partition has all that was committed, unless its log begins behind
         it."""

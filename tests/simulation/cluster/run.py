@@ -27,9 +27,12 @@ from simulation.cluster.plan import (
     ClusterPlan,
 )
 from simulation.cluster.replicas import Replicas
+from simulation.cluster.share_log import states_judged
+from simulation.cluster.share_plan import share_settings
+from simulation.cluster.shares import Shares
 from simulation.cluster.world import ClusterWorld
 from simulation.course import Course
-from simulation.history import NEVER, FinalState
+from simulation.history import NEVER, FinalState, History
 from simulation.machine import LISTENER, Machine, Pace
 from simulation.operator import Operator
 from simulation.plan import FaultPlan
@@ -75,11 +78,7 @@ class ClusterRun(Course):
             self.fabric,
             self.scheduler,
             seed,
-            features={
-                "metadata.version": 33,
-                "eligible.leader.replicas.version": int(plan.has_elr),
-                "transaction.version": 2,
-            },
+            features=plan.features,
             session_timeout_ms=SESSION_TIMEOUT_MS,
         )
         self._machines = tuple(self._machine(node_id, seed) for node_id in BROKERS)
@@ -95,6 +94,14 @@ class ClusterRun(Course):
             self.world.oversleeps = TARDY_OVERSLEEPS
             self.deadline_s = TARDY_DEADLINE_S
         self.replicas = Replicas(self._machines, lambda: self.controllers.model.image)
+        self._shares = Shares(
+            self.world,
+            self._machines,
+            plan.shares,
+            image=lambda: self.controllers.model.image,
+            decide=self.controllers.write,
+            min_isr=plan.min_isr,
+        )
         kinds = self._kinds = {fault.kind for fault in plan.clients.faults}
         self._only_clocks_jump = kinds == {"jump"}
         """Then nobody leaves an ISR: sessions and lag are measured on clocks that nobody sets (cluster.md 8)."""
@@ -129,11 +136,18 @@ class ClusterRun(Course):
 
     # The course of things -------------------------------------------------------------------------------------------
 
+    def carry_out(self) -> History:
+        if not self.cluster.shares:
+            return super().carry_out()
+        with self._shares.watched():
+            return super().carry_out()
+
     async def _begin(self) -> None:
         for machine in self._machines:
             machine.start()
         self._looking = asyncio.create_task(self._keep_looking())
         await self._until(lambda: all(machine.is_unfenced for machine in self._machines))
+        await self._shares.set_up()
 
     async def _until(self, true: Callable[[], bool]) -> None:
         while not true():
@@ -158,6 +172,7 @@ class ClusterRun(Course):
 
     def _clients(self) -> list["asyncio.Task[None]"]:
         clients = super()._clients()
+        self._readers += self._shares.start(lambda: self._is_over)
         near = [NearReader(self.world, number, racks=RACKS) for number in range(self.cluster.near_readers)]
         self._readers += [asyncio.create_task(each.run(lambda: self._is_over)) for each in near]
         return clients
@@ -166,6 +181,7 @@ class ClusterRun(Course):
         self.world.there.stall = self.world.back.stall = 0.0
         await super()._settle()
         await self._calm()
+        await self._shares.bring_to_the_end()
 
     async def _calm(self) -> None:
         """Until every replica is in sync, and has everything."""
@@ -201,6 +217,9 @@ class ClusterRun(Course):
 
     async def _look_elsewhere(self, final: FinalState) -> None:
         self.history.faults += await look_at_each(self.world, final)
+        if final is self.history.final_again:
+            await self._shares.bring_to_the_end()
+            self.history.faults += states_judged(self.replicas)
 
     async def _crash_again(self) -> None:
         for machine in self._machines:
@@ -575,4 +594,5 @@ def joined(config: BrokerConfig, plan: ClusterPlan, node_id: int) -> BrokerConfi
         eosin_controlled_shutdown_timeout_ms=3000,
         request_timeout_ms=1000,
         eosin_disk_full_fence_ms=FULL_DISK_FENCE_MS,
+        **share_settings(plan.shares, config),
     )

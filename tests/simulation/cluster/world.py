@@ -8,6 +8,9 @@ from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.schemas.add_offsets_to_txn import AddOffsetsToTxnRequest
 from eosin.protocol.schemas.add_partitions_to_txn import AddPartitionsToTxnRequest
+from eosin.protocol.schemas.alter_share_group_offsets import AlterShareGroupOffsetsRequest
+from eosin.protocol.schemas.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from eosin.protocol.schemas.describe_share_group_offsets import DescribeShareGroupOffsetsRequest
 from eosin.protocol.schemas.end_txn import EndTxnRequest
 from eosin.protocol.schemas.fetch import FetchRequest
 from eosin.protocol.schemas.find_coordinator import FindCoordinatorRequest
@@ -20,6 +23,8 @@ from eosin.protocol.schemas.metadata import MetadataRequest
 from eosin.protocol.schemas.offset_commit import OffsetCommitRequest
 from eosin.protocol.schemas.offset_fetch import OffsetFetchRequest
 from eosin.protocol.schemas.produce import ProduceRequest
+from eosin.protocol.schemas.share_group_heartbeat import ShareGroupHeartbeatRequest
+from eosin.protocol.schemas.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from eosin.protocol.schemas.sync_group import SyncGroupRequest
 from eosin.protocol.schemas.txn_offset_commit import TxnOffsetCommitRequest
 from eosin.protocol.types import Message
@@ -41,6 +46,10 @@ OF_GROUPS = (
     SyncGroupRequest,
     HeartbeatRequest,
     LeaveGroupRequest,
+    ConsumerGroupHeartbeatRequest,
+    StreamsGroupHeartbeatRequest,
+    ShareGroupHeartbeatRequest,
+    AlterShareGroupOffsetsRequest,
 )
 
 
@@ -48,6 +57,7 @@ class ClusterWorld(World):
     """`World` of several machines."""
 
     retries_in_order = True
+    is_formatted = True
 
     def __init__(
         self,
@@ -69,6 +79,8 @@ class ClusterWorld(World):
 
     def machine_for(self, session: Session, request: Message) -> ClusterMachine:
         """The one that the client takes for the right one; any one if it does not know."""
+        if session.only_broker is not None:
+            return self.machines[session.only_broker]
         node_id = None
         partition = _partition_of(request)
         if partition is not None:
@@ -135,4 +147,6 @@ def _coordinated(request: Message) -> Coordinated | None:
         return None if request.transactional_id is None else Coordinated(TRANSACTIONAL_ID, request.transactional_id)
     if isinstance(request, OF_GROUPS):
         return Coordinated(GROUP, request.group_id)
+    if isinstance(request, DescribeShareGroupOffsetsRequest):
+        return Coordinated(GROUP, request.groups[0].group_id)
     return None

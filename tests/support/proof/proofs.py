@@ -107,6 +107,11 @@ PROOFS: Final[Mapping[str, Proof]] = {
         "three simulated brokers under faults",
         *("simulation", "--cluster", "--runs", "5000", "--state", "{state}", "--workers", "auto"),
     ),
+    "simulate-shares": _package(
+        "share groups of three simulated brokers under faults",
+        *("simulation", "--cluster", "--only", "share members", "--runs", "1000", "--state", "{state}"),
+        *("--workers", "auto"),
+    ),
     "soak": _program("an hour of all that happens to a broker", "soak", "--minutes", "60"),
     "spark": _tests("pipelines on Spark", "-m", "spark", "tests/pipeline"),
     "wire": Proof(
