@@ -184,7 +184,7 @@ class DeadLetters:
         """Wait until the log is durable up to `end`, REQUEST_TIMED_OUT if that takes too long: replicas that left the
         ISR since the append may stay away, and whoever stops this broker, or fetches next, waits for the letters."""
         durable, late = log.durable(end), asyncio.get_running_loop().create_future()
-        timer = self.clock.call_later(DURABLE_MS, lambda: late.done() or late.set_result(None))
+        timer = self.clock.call_later(DURABLE_MS, lambda: None if late.done() else late.set_result(None))
         try:
             await asyncio.wait((durable, late), return_when=asyncio.FIRST_COMPLETED)
             return durable.result() if durable.done() else ErrorCode.REQUEST_TIMED_OUT
