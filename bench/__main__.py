@@ -16,6 +16,7 @@ NAMES = (
     "rights",
     "small_requests",
     "wire",
+    "cores",
     "tls",
     "logins",
     "commits",

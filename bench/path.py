@@ -78,8 +78,9 @@ class Calls:
 class Client:
     """A transactional producer and a consumer of read_committed, on one connection."""
 
-    def __init__(self, peer: FakePeer) -> None:
+    def __init__(self, peer: FakePeer, transactional_id: str = _ID) -> None:
         self.peer = peer
+        self._id = transactional_id
         self._pair = (-1, -1)
         self._sequence = 0
         self._fetch_offset = 0
@@ -98,7 +99,7 @@ class Client:
         """A topic, and a producer id."""
         topic = CreatableTopic(name=_TOPIC, num_partitions=1, replication_factor=1)
         await self.ask(ApiKey.CREATE_TOPICS, 5, CreateTopicsRequest(topics=(topic,), timeout_ms=10_000))
-        request = InitProducerIdRequest(transactional_id=_ID, transaction_timeout_ms=60_000)
+        request = InitProducerIdRequest(transactional_id=self._id, transaction_timeout_ms=60_000)
         found = await self.ask(ApiKey.INIT_PRODUCER_ID, 4, request)
         self._pair = found.producer_id, found.producer_epoch
 
@@ -115,11 +116,15 @@ class Client:
         )
         self._sequence += 1
         topics = (TopicProduceData(name=_TOPIC, partition_data=(PartitionProduceData(index=0, records=batch),)),)
-        return ApiKey.PRODUCE, 12, ProduceRequest(transactional_id=_ID, acks=-1, timeout_ms=30_000, topic_data=topics)
+        return (
+            ApiKey.PRODUCE,
+            12,
+            ProduceRequest(transactional_id=self._id, acks=-1, timeout_ms=30_000, topic_data=topics),
+        )
 
     def commit(self) -> tuple[ApiKey, int, Message]:
         """The end of the transaction."""
-        return ApiKey.END_TXN, 5, EndTxnRequest(_ID, *self._pair, committed=True)
+        return ApiKey.END_TXN, 5, EndTxnRequest(self._id, *self._pair, committed=True)
 
     def fetch(self) -> tuple[ApiKey, int, Message]:
         """The request that fetches the records that were committed last."""

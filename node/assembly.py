@@ -84,7 +84,7 @@ class Replication(NamedTuple):
     guard: "Callable[[PartitionLog], CoordinatorLog]" = _itself
     """Returns the log that a coordinator writes to instead of the partition's."""
     has_enough_in_sync: "Callable[[PartitionLog], bool] | None" = None
-    """True for a partition that may take markers; None for all."""
+    """True for a partition that may take what all replicas in sync are to have: markers, dead letters; None for all."""
     high_watermarks_elsewhere: "HighWatermarks | None" = None
     """Tells how far partitions that other brokers lead are committed; None where there are no others."""
     append_elsewhere: "Callable[[TopicPartition, bytes], Awaitable[ErrorCode]] | None" = None
@@ -327,6 +327,7 @@ def _sharing(
         clock=clock,
         config=part.config,
         append_elsewhere=part.replication.append_elsewhere,
+        has_enough_in_sync=part.replication.has_enough_in_sync,
     )
 
 

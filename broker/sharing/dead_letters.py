@@ -43,6 +43,8 @@ _LOG: Final = logging.getLogger(__name__)
 
 RETRY_MS: Final = 100
 LONGEST_RETRY_MS: Final = 5000
+DURABLE_MS: Final = 30_000
+"""Until a batch that is not durable yet is given up, and written once more."""
 LETTERS_AT_ONCE: Final = 500
 """Each takes some 10 us."""
 READ_BYTES: Final = 256 * 1024
@@ -70,6 +72,7 @@ _LASTING: Final = frozenset(
 
 AppendElsewhere = Callable[[TopicPartition, bytes], Awaitable[ErrorCode]]
 """Writes a batch to a partition that another broker leads: NONE when all its replicas in sync have it."""
+HasEnoughInSync = Callable[["PartitionLog"], bool]
 
 
 class LetterSource(NamedTuple):
@@ -102,10 +105,13 @@ class DeadLetters:
         creates_topics: bool,
         counts: "ShareCounts",
         append_elsewhere: AppendElsewhere | None = None,
+        has_enough_in_sync: "HasEnoughInSync | None" = None,
     ) -> None:
         """`log_of` gives the log of a partition that this broker leads, and `append_elsewhere` writes to those that
-        others lead; topics have the `prefix`."""
+        others lead; topics have the `prefix`. `has_enough_in_sync` says which logs may promise that all replicas in
+        sync have a batch; None: all."""
         self._append_elsewhere = append_elsewhere
+        self._has_enough_in_sync: HasEnoughInSync = has_enough_in_sync or (lambda _: True)
         self.clock = clock
         self._cluster = cluster
         self._log_of = log_of
@@ -163,14 +169,28 @@ class DeadLetters:
                 await self._send_elsewhere(to, bytes(valid.data))
                 self._counts.of_letters(source.group_id).records += batch.size
                 continue
+            if not self._has_enough_in_sync(log):
+                raise Passing(f"{to} has fewer replicas in sync than min.insync.replicas")
             outcome = log.append(valid.data, now_ms=self.clock.now_ms(), header=valid.header)
             if isinstance(outcome, Refused):
                 raise _failure(to, outcome)
             end = outcome.last_offset + 1
             self._counts.of_letters(source.group_id).records += batch.size
-        if end is not None and not isinstance(log, ErrorCode) and (error := await log.durable(end)):
+        if end is not None and not isinstance(log, ErrorCode) and (error := await self._durable(log, end)):
             raise Passing(f"{to} answers {error.name}")
         return done
+
+    async def _durable(self, log: "PartitionLog", end: int) -> ErrorCode:
+        """Wait until the log is durable up to `end`, REQUEST_TIMED_OUT if that takes too long: replicas that left the
+        ISR since the append may stay away, and whoever stops this broker, or fetches next, waits for the letters."""
+        durable, late = log.durable(end), asyncio.get_running_loop().create_future()
+        timer = self.clock.call_later(DURABLE_MS, lambda: None if late.done() else late.set_result(None))
+        try:
+            await asyncio.wait((durable, late), return_when=asyncio.FIRST_COMPLETED)
+            return durable.result() if durable.done() else ErrorCode.REQUEST_TIMED_OUT
+        finally:
+            timer.cancel()
+            durable.cancel()
 
     async def _send_elsewhere(self, to: TopicPartition, batch: bytes) -> None:
         """Write to a partition that another broker leads. Raises Forbidden, Passing."""
@@ -327,7 +347,7 @@ class LetterQueue:
                 if done:
                     delay_ms = RETRY_MS
                     self._done(done)
-                elif self._is_hasty:
+                elif self._is_hasty or self._is_ending:
                     return
                 else:
                     await self._pause(delay_ms)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from eosin.broker.fetching.long_poll import LongPolls
-    from eosin.broker.sharing.dead_letters import AppendElsewhere
+    from eosin.broker.sharing.dead_letters import AppendElsewhere, HasEnoughInSync
     from eosin.broker.sharing.share_partitions import SharePartitions
     from eosin.broker.sharing.share_sessions import ShareSessions
     from eosin.coordinator.share_states import ShareStateStore
@@ -39,9 +39,12 @@ class Sharing(ClusterListener):
         clock: Clock,
         config: "BrokerConfig",
         append_elsewhere: "AppendElsewhere | None" = None,
+        has_enough_in_sync: "HasEnoughInSync | None" = None,
     ) -> None:
-        """`append_elsewhere` writes dead letters to partitions that other brokers lead; None where there are none."""
+        """`append_elsewhere` writes dead letters to partitions that other brokers lead; None where there are none.
+        `has_enough_in_sync` says which of those that this broker leads may take them; None: all."""
         self._append_elsewhere = append_elsewhere
+        self._has_enough_in_sync = has_enough_in_sync
         self.config_of = config_of
         self.is_stopping = False
         """True if fetches wait no more."""
@@ -81,6 +84,7 @@ class Sharing(ClusterListener):
                 creates_topics=config.errors_deadletterqueue_auto_create_topics_enable,
                 counts=counts,
                 append_elsewhere=self._append_elsewhere,
+                has_enough_in_sync=self._has_enough_in_sync,
             )
             self._partitions = SharePartitions(
                 store=self._store,

@@ -38,9 +38,10 @@ class FakePeer:
         listener: str = "PLAINTEXT",
         address: str = "127.0.0.1",
         new_gate: Callable[[ServerConnection], SaslGate] | None = None,
+        transport: FakeTransport | None = None,
     ) -> None:
         self.host = host
-        self.transport = FakeTransport(peer=(address, 50_000))
+        self.transport = transport or FakeTransport(peer=(address, 50_000))
         self.connection = ServerConnection(host, listener, asyncio.get_running_loop(), new_gate=new_gate)
         self.transport.connect(self.connection)
         self._asked: list[tuple[ApiKey, int, int]] = []

@@ -175,6 +175,7 @@ class Workers:
         self.broker = broker
         self.store = store
         self.config = config
+        self.has_enough_in_sync = True
         self.sharing = broker.services.sharing = Sharing(
             cluster=broker.cluster,
             log_of=broker.services.partitions.get,
@@ -183,6 +184,7 @@ class Workers:
             config_of=lambda group_id: self.config,
             clock=broker.clock,
             config=broker.config,
+            has_enough_in_sync=lambda log: self.has_enough_in_sync,
         )
         broker.cluster.subscribe(self.sharing)
 

@@ -107,7 +107,7 @@ class VirtualLoop(Process):
     async def shutdown_asyncgens(self) -> None:
         """No generator is known to this loop."""
 
-    async def shutdown_default_executor(self) -> None:
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:
         """There is none."""
 
     def set_debug(self, enabled: bool) -> None:

@@ -1,13 +1,14 @@
 """Dead letters (KIP-1191; share-partitions.md 7): a record is archived when its letter is durable; and what keeps
 letters from being written: a full disk, a topic that is gone, one that forbids it."""
 
+import asyncio
 from typing import Any
 
 import pytest
 from data_broker import batch, settle
 from share_fakes import ACCEPT, REJECT, RELEASE, FakeShareStateStore, StoredState, Worker, Workers, acquired, values
 
-from eosin.broker.sharing.dead_letters import LONGEST_RETRY_MS
+from eosin.broker.sharing.dead_letters import DURABLE_MS, LONGEST_RETRY_MS
 from eosin.coordinator.groups.rules.config import ShareGroupConfig
 from eosin.coordinator.share_states import DeliveryState, StateBatch
 from eosin.model.features import DEAD_LETTERS_LEVEL, SHARE_VERSION
@@ -154,6 +155,33 @@ async def test_a_broker_that_stops_does_not_wait_for_letters_that_cannot_be_writ
     await reject_all(workers)
     await settle()
     await workers.sharing.stop()
+    assert stored(workers) == {0: (1, ARCHIVING)}
+
+
+async def test_letters_are_written_when_as_many_replicas_are_in_sync_as_their_topic_asks_for() -> None:
+    workers = await started("a")
+    workers.has_enough_in_sync = False
+    await reject_all(workers)
+    for _ in range(4):
+        workers.broker.clock.advance(LONGEST_RETRY_MS)
+        assert await letters(workers) == []
+    assert stored(workers) == {0: (1, ARCHIVING)}
+    workers.has_enough_in_sync = True
+    workers.broker.clock.advance(LONGEST_RETRY_MS)
+    assert texts(await letters(workers)) == ["a"]
+
+
+async def test_a_broker_that_stops_gives_up_letters_that_do_not_become_durable() -> None:
+    workers = await started("a")
+    workers.broker.flusher.held = True
+    await reject_all(workers)
+    await settle()
+    stopping = asyncio.ensure_future(workers.sharing.stop())
+    await settle()
+    assert not stopping.done(), "they may become durable yet"
+    workers.broker.clock.advance(DURABLE_MS)
+    await settle()
+    assert stopping.done()
     assert stored(workers) == {0: (1, ARCHIVING)}
 
 
