@@ -16,6 +16,7 @@ NAMES = (
     "rights",
     "small_requests",
     "wire",
+    "tail",
     "tls",
     "logins",
     "commits",
