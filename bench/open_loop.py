@@ -189,13 +189,14 @@ def _drive(producers: list[_Producer], schedule: _Schedule, times: _Times) -> No
         epoll.register(number, select.EPOLLIN)
     idle = deque(producers)
     again: deque[tuple[float, _Producer]] = deque()
+    is_free = True  # a producer has been, since the last look
     now = time.perf_counter()
     while True:
-        was_free = bool(idle)
         while idle and (due := schedule.take(now)) is not None:
             idle.popleft().begin(due)
-            if was_free:
+            if is_free:
                 times.late.append(time.perf_counter() - due)
+        is_free = bool(idle)
         while again and again[0][0] <= now:
             again.popleft()[1].send_again()
         wakes = [each for each in (schedule.next_due() if idle else None, again[0][0] if again else None) if each]

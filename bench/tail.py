@@ -223,15 +223,18 @@ def _is_within(moment: float, *turns: dict[str, Any]) -> bool:
 
 
 def _print_causes(ours: _Subject, late: Sequence[dict[str, Any]]) -> None:
-    print(f"{ours.contender.kind}: {len(late)} beats of the event loop were late; the latest:", flush=True)
-    for each in sorted(late, key=lambda each: -float(each["late_s"]))[:TOLD]:
+    print(
+        f"{ours.contender.kind}: {len(late)} beats of the event loop were late; the longest steps by CPU:", flush=True
+    )
+    for each in sorted(late, key=_step_ms, reverse=True)[:TOLD]:
         print(f"  {_told(each)}")
     for load, turns in ours.found.items():
         worst = sorted((pair for turn in turns for pair in turn["worst"]), reverse=True)[:TOLD]
-        print(f"the longest commits at {load} rate, and the late beats in their time:")
+        print(f"the longest commits at the {load} rate, and the latest beat in their time:")
         for took, due in worst:
             beside = [each for each in late if due - 0.1 <= each["at"] <= due + took]
-            print(f"  {took * 1e3:.1f} ms: {'; '.join(map(_told, beside)) or 'none'}", flush=True)
+            cause = _told(max(beside, key=lambda each: float(each["late_s"]))) if beside else "none was late"
+            print(f"  {took * 1e3:.1f} ms: {cause}", flush=True)
 
 
 def _told(late: dict[str, Any]) -> str:
