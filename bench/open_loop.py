@@ -137,7 +137,7 @@ def _is_final(code: int) -> bool:
 
 
 class _Schedule:
-    """When transactions are due, evenly spaced; without a rate, whenever a producer is free."""
+    """The times at which transactions are due: evenly spaced; without a rate, as soon as a producer is free."""
 
     def __init__(self, began: float, seconds: float, rate: float) -> None:
         self.end = began + seconds
@@ -164,7 +164,7 @@ class _Schedule:
 
 
 class _Times:
-    """What transactions took, from due to committed, and what was sent late though a producer was free."""
+    """The times of transactions from due to committed, and those of what was sent late though a producer was free."""
 
     def __init__(self) -> None:
         self.taken = array("d")

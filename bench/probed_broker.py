@@ -45,7 +45,7 @@ class Probe:
         self._seen: list[str] = []
         self.late: list[dict[str, Any]] = []
         self.collections: list[tuple[float, int, float]] = []
-        """When, the generation, seconds."""
+        """Moment, generation, seconds."""
 
     def begin(self, loop: asyncio.AbstractEventLoop) -> None:
         """Watch from now on."""

@@ -60,7 +60,7 @@ class _Subject:
     """The file of Eosin's probe, or the log of Apache Kafka's collector."""
     capacities: list[float] = field(default_factory=list)
     found: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: {OWN: [], EQUAL: []})
-    """What the generator has told, of each turn."""
+    """The report of the generator, of each turn."""
     pauses_ms: list[float] = field(default_factory=list)
     """Apache Kafka's longest collection in each turn."""
 

@@ -178,14 +178,14 @@ class Connection:
         try:
             if slot is self._slots and not slot.locked() and self._stream.is_writable:
                 async with slot:
-                    return await self._answered(self.submit(key, message, version=version), limit_ms)
+                    return await self._response_of(self.submit(key, message, version=version), limit_ms)
             async with asyncio.timeout(limit_ms / 1000), slot:
                 await self._stream.drained()
-                return await self._answered(self.submit(key, message, version=version))
+                return await self._response_of(self.submit(key, message, version=version))
         except TimeoutError as error:
             raise RequestTimedOut(f"{self.address} did not answer {key.name} in {limit_ms} ms") from error
 
-    async def _answered(self, response: asyncio.Future[Any], limit_ms: int | None = None) -> Any:
+    async def _response_of(self, response: asyncio.Future[Any], limit_ms: int | None = None) -> Any:
         """Wait for a response; on a link, giving it up ends the link. `limit_ms`: the time that this may take, for
         requests that were sent at once. `asyncio.timeout` costs more than all the rest of waiting. Raises
         TimeoutError."""
