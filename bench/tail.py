@@ -215,7 +215,7 @@ def _pairs(values: list[float]) -> list[list[float]]:
 
 def _step_ms(late: dict[str, Any]) -> float:
     """At most so long the loop's thread worked without a look at its timers."""
-    return min(late["late_s"], late["cpu_s"]) * 1e3
+    return float(min(late["late_s"], late["cpu_s"])) * 1e3
 
 
 def _is_within(moment: float, *turns: dict[str, Any]) -> bool:
@@ -239,8 +239,8 @@ def _print_causes(ours: _Subject, late: Sequence[dict[str, Any]]) -> None:
 
 def _told(late: dict[str, Any]) -> str:
     seen = " | ".join(dict.fromkeys(late["seen"])) or "nothing seen"
-    times = (late[key] * 1e3 for key in ("late_s", "cpu_s", "collected_s"))
-    return "late by {:.1f} ms, CPU {:.1f}, collections {:.1f}: {}".format(*times, seen)
+    ms, worked_ms, collected_ms = (float(late[key]) * 1e3 for key in ("late_s", "cpu_s", "collected_s"))
+    return f"late by {ms:.1f} ms, CPU {worked_ms:.1f}, collections {collected_ms:.1f}: {seen}"
 
 
 def run(quick: bool = False) -> list[Row]:
