@@ -155,7 +155,7 @@ def _rows(subjects: Sequence[_Subject], durability: str) -> list[Row]:
     loads = ((OWN, f"at 70 % of its capacity, {durability}"), (EQUAL, f"at {equal:,.0f} /s for all, {durability}"))
     for load, when in loads:
         for key, name in (("p50", "p50"), ("p99", "p99"), ("p99.9", "p99.9"), ("max", "longest")):
-            goals = Goals(1.0, 1.0) if key in ("p99", "p99.9") else NO_GOALS
+            goals = Goals(1.0, 1.0) if load == EQUAL and key in ("p99", "p99.9") else NO_GOALS
             found += of(f"commit {name} {when}", _milliseconds(load, key), "ms", goals)
         found += of(f"of that sent late by the generator, p99, {when}", _milliseconds(load, "late_p99"), "ms")
     found += of(f"CPU of the generator per transaction, {durability}", _generator_us, "us")
