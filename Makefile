@@ -1,6 +1,6 @@
 # Everything a newcomer needs: `make run` starts a broker, `make test` proves the checkout.
 # Variables: PYTHON (the interpreter for .venv), PYTHONS (those that get a wheel), ARGS (for run, bench and conformance), FRAMES, SEED and FIRST_CHUNK (for fuzz),
-# ROUNDS and SEED (for crash and cluster-crash), MIXED and CLIENTS (for cluster-crash), MINUTES (for soak), SECONDS and CASES (for hostile), COMPILED=1 (for bench and run: the broker that `make compiled` has built; run takes it without being told, and COMPILED=0 does not).
+# ROUNDS and SEED (for crash and cluster-crash), MIXED and CLIENTS (for cluster-crash), MINUTES (for soak, and for bench with ARGS=tail), SECONDS and CASES (for hostile), COMPILED=1 (for bench and run: the broker that `make compiled` has built; run takes it without being told, and COMPILED=0 does not).
 
 PYTHON ?= python3
 PYTHONS ?= $(PYTHON)

@@ -17,6 +17,7 @@ NAMES = (
     "small_requests",
     "wire",
     "cores",
+    "tail",
     "tls",
     "logins",
     "commits",

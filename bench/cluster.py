@@ -1,17 +1,19 @@
 """Three Eosin brokers beside three of Apache Kafka, each three with a controller of the same kind, and one Eosin alone.
 
 All stay up in one run and are asked in turns by the same clients, at replication factor 3 and `min.insync.replicas` 2.
-The brokers of both clusters and their clients share the machine's cores: ratios count, not rates. At the end brokers
-are killed, and stopped, under a producer that commits all the time.
+The brokers of both clusters and their clients share the machine's cores: ratios count, not rates. Each figure is taken
+`REPETITIONS` times, and its median and range are told. At the end brokers are killed, and stopped, under a producer
+that commits all the time.
 """
 
 import itertools
 import tempfile
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -23,14 +25,15 @@ from kraft_node import SHORT_SESSIONS, KafkaBroker, QuorumController
 
 from bench import throughput
 from bench.commits import commit_times, make_topic, producer, rate
-from bench.raw_connection import RawConnection, resident_bytes
-from bench.report import Row, percentile
+from bench.raw_connection import RawConnection, cpu_seconds, memory_bytes
+from bench.report import Row, percentile, repeated
 from eosin.coordinator.hashing import partition_for
 from eosin.protocol.names import TRANSACTION_STATE_TOPIC
 
 GROUP: Final = "Three machines"
 KIB, MIB = 1024, 1024 * 1024
 NODES: Final = (1, 2, 3)
+REPETITIONS: Final = 3
 _TOPICS: Final[Mapping[str, str]] = {"min.insync.replicas": "2", "default.replication.factor": "3"}
 _REPLICATED: Final[Mapping[str, str]] = {
     **_TOPICS,
@@ -39,6 +42,8 @@ _REPLICATED: Final[Mapping[str, str]] = {
     "transaction.state.log.min.isr": "2",
 }
 _GIVE_UP_S: Final = 60
+SETTLE_S: Final = 15
+"""After its start a broker gives back what that has left, at its first look at its memory (10 s)."""
 
 
 class Node(Protocol):
@@ -71,8 +76,11 @@ class Cluster:
     name: str
     nodes: Sequence[Node]
     replicas: int = 3
-    commits: list[float] = field(default_factory=list)
-    """Seconds each."""
+
+    @property
+    def cpu_seconds(self) -> float:
+        """CPU that all of its brokers have used so far."""
+        return sum(cpu_seconds(node.pid) for node in self.nodes)
 
     @property
     def address(self) -> str:
@@ -158,20 +166,29 @@ class _Alone:
 
 def _rows(
     name: str,
-    measured: Mapping[str, float],
+    measured: Mapping[str, Sequence[float]],
     unit: str,
     *,
     goal: float | None = None,
     higher: bool = False,
 ) -> list[Row]:
-    """The figure beside Apache Kafka's cluster, and the standalone broker's own."""
-    rows = [
-        Row(GROUP, name, measured["Eosin"], unit, measured["Apache Kafka"], "three Apache Kafka brokers", goal, higher)
-    ]
-    if "alone" in measured:
-        rows.append(
-            Row(GROUP, f"{name}, beside one", measured["Eosin"], unit, measured["alone"], "one Eosin", None, higher)
+    """The figure, by repetition, beside Apache Kafka's cluster, and beside the standalone broker's own."""
+
+    def beside(other: str, name: str, reference_name: str, goal: float | None) -> Row:
+        return repeated(
+            GROUP,
+            name,
+            measured["Eosin"],
+            unit,
+            references=measured[other],
+            reference_name=reference_name,
+            budget=goal,
+            higher_is_better=higher,
         )
+
+    rows = [beside("Apache Kafka", name, "three Apache Kafka brokers", goal)]
+    if "alone" in measured:
+        rows.append(beside("alone", f"{name}, beside one", "one Eosin", None))
     return rows
 
 
@@ -186,50 +203,67 @@ def _latency(clusters: Sequence[Cluster], durability: str, rounds: int) -> list[
     for each in clusters:
         make_topic(each.address, "latency", 1, each.replicas)
         made.append(producer({"bootstrap.servers": each.address, "transactional.id": "latency"}))
-    for _ in range(rounds):
-        for each, commits in zip(clusters, made, strict=True):
-            each.commits += commit_times(commits, "latency", 20)
+    taken: dict[str, list[list[float]]] = {each.name: [[] for _ in range(REPETITIONS)] for each in clusters}
+    for repetition in range(REPETITIONS):
+        for _ in range(rounds):
+            for each, commits in zip(clusters, made, strict=True):
+                taken[each.name][repetition] += commit_times(commits, "latency", 20)
     rows = []
     for share, name, goal in ((0.5, "p50", 0.5), (0.99, "p99", None)):
-        measured = {each.name: percentile(each.commits, share) * 1e6 for each in clusters}
+        measured = {kind: [percentile(times, share) * 1e6 for times in each] for kind, each in taken.items()}
         rows += _rows(f"commit {name}, 1 producer, {durability}", measured, "us", goal=goal)
     return rows
 
 
-def _rates(clusters: Sequence[Cluster], durability: str, seconds: float, rounds: int) -> list[Row]:
+def _rates(clusters: Sequence[Cluster], durability: str, seconds: float, repetitions: int) -> list[Row]:
+    """Transactions a second, and the CPU of all brokers of a cluster for each."""
     rows = []
     for producers in (1, 4, 16):
-        found: dict[str, list[float]] = {each.name: [] for each in clusters}
-        for number in range(rounds):
+        rates: defaultdict[str, list[float]] = defaultdict(list)
+        costs: defaultdict[str, list[float]] = defaultdict(list)
+        for number in range(repetitions):
             for each in clusters:
                 topic = f"rate-{producers}-{number}"
-                found[each.name].append(rate(each.address, producers, seconds, topic, each.replicas))
-        measured = {name: percentile(rates, 0.5) for name, rates in found.items()}
-        rows += _rows(f"transactions, {producers} producers, {durability}", measured, "/s", goal=1.5, higher=True)
+                before = each.cpu_seconds
+                rates[each.name].append(rate(each.address, producers, seconds, topic, each.replicas))
+                spent = each.cpu_seconds - before
+                costs[each.name].append(spent / (rates[each.name][-1] * seconds) * 1e6)
+        what = f"{producers} producers, {durability}"
+        rows += _rows(f"transactions, {what}", rates, "/s", goal=1.5, higher=True)
+        rows += _rows(f"CPU of all brokers per transaction, {what}", costs, "us")
     return rows
 
 
 def _streams(clusters: Sequence[Cluster], durability: str, volume: int) -> list[Row]:
     """MB/s of one producer whose records every replica has before they are acknowledged."""
     batch = throughput.batch_of(KIB, 64 * KIB)
-    measured = {}
+    leaders = {}
     for each in clusters:
         admin = RawConnection(int(each.nodes[0].address.rpartition(":")[2]))
         throughput.create_topic(admin, "stream", replicas=each.replicas)
         admin.close()
         time.sleep(2)  # brokers hear of a new topic after the client that made it
-        leader = RawConnection(int(each.leader("stream", 0).address.rpartition(":")[2]))
-        throughput.produce(leader, "stream", batch, 20)
-        measured[each.name] = throughput.produce(leader, "stream", batch, volume // len(batch))
+        leaders[each.name] = RawConnection(int(each.leader("stream", 0).address.rpartition(":")[2]))
+        throughput.produce(leaders[each.name], "stream", batch, 20)
+    measured: defaultdict[str, list[float]] = defaultdict(list)
+    for _ in range(REPETITIONS):
+        for name, leader in leaders.items():
+            measured[name].append(throughput.produce(leader, "stream", batch, volume // len(batch)))
+    for leader in leaders.values():
         leader.close()
     return _rows(f"produce, acks of all, 1 KiB records, {durability}", measured, "MB/s", goal=1.0, higher=True)
 
 
-def _memory(clusters: Sequence[Cluster]) -> list[Row]:
-    measured = {
-        each.name: sum(resident_bytes(node.pid) for node in each.nodes) / len(each.nodes) / MIB for each in clusters
-    }
-    return _rows("resident memory of a broker, after that work", measured, "MiB", goal=0.125)
+def _memory(clusters: Sequence[Cluster], when: str) -> list[Row]:
+    """Of each broker: resident, its share of what it shares (PSS), and what is its own alone (USS)."""
+    found = {each.name: [memory_bytes(node.pid) for node in each.nodes] for each in clusters}
+    # One Eosin alone is one broker beside three.
+    counts = {name: REPETITIONS // len(sizes) for name, sizes in found.items()}
+    rows = []
+    for kind, goal in (("resident", 0.125), ("PSS", None), ("USS", None)):
+        measured = {name: [each[kind] / MIB for each in sizes * counts[name]] for name, sizes in found.items()}
+        rows += _rows(f"{kind} memory of a broker, {when}", measured, "MiB", goal=goal)
+    return rows
 
 
 # --- a broker is lost
@@ -324,11 +358,11 @@ def _losses(clusters: Sequence[Cluster], rounds: int) -> list[Row]:
         ("controlled shutdown of a leader, longest time without a commit", lambda node: node.stop(), False),
     )
     for index, (name, victim, of_coordinator) in enumerate(kinds):
-        gaps: dict[str, list[float]] = {each.name: [] for each in clusters}
+        gaps: defaultdict[str, list[float]] = defaultdict(list)
         for number in range(rounds):
             for each in clusters:
                 gaps[each.name].append(_gap(each, f"lost-{index}-{number}", victim, of_coordinator=of_coordinator))
-        rows += _rows(name, {kind: percentile(times, 0.5) for kind, times in gaps.items()}, "s", goal=1.0)
+        rows += _rows(name, gaps, "s", goal=1.0)
     return rows
 
 
@@ -340,11 +374,14 @@ def run(quick: bool = False) -> list[Row]:
             tempfile.TemporaryDirectory() as folder,
             _clusters(Path(folder), durability) as clusters,
         ):
+            if durability == "os":
+                time.sleep(SETTLE_S)
+                rows += _memory(clusters, "after its start")
             _warm_up(clusters, 20 if quick else 1500)
-            rows += _latency(clusters, durability, 2 if quick else 20)
-            rows += _rates(clusters, durability, 1 if quick else 5, 1 if quick else 3)
+            rows += _latency(clusters, durability, 2 if quick else 7)
+            rows += _rates(clusters, durability, 1 if quick else 5, 1 if quick else REPETITIONS)
             rows += _streams(clusters, durability, (8 if quick else 128) * MIB)
             if durability == "os":
-                rows += _memory(clusters)
-                rows += _losses(clusters[:2], 1 if quick else 3)
+                rows += _memory(clusters, "after that work")
+                rows += _losses(clusters[:2], 1 if quick else REPETITIONS)
     return rows

@@ -25,6 +25,15 @@ def resident_bytes(pid: int) -> int:
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
+def memory_bytes(pid: int) -> dict[str, int]:
+    """Memory of a process in RAM: `resident`; `PSS`, which divides each shared page by those who share it; `USS`,
+    without any shared page."""
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
+    found = {name: int(size.split()[0]) * 1024 for name, _, size in (line.partition(":") for line in lines)}
+    own = found["Private_Clean"] + found["Private_Dirty"]
+    return {"resident": found["Rss"], "PSS": found["Pss"], "USS": own}
+
+
 def frame(key: ApiKey, version: int, message: Any) -> bytes:
     """One request, with its size."""
     return b"".join(encode_request(key, version, 1, "bench", message))

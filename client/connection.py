@@ -50,6 +50,7 @@ _LEAST_RENEWAL_S: Final = 1.0
 """A broker takes no two logins of one connection within a second."""
 _RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
 """SO_LINGER of no time: the system drops what it has not sent, and resets the connection."""
+_REFUSAL: Final = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
 _OF_LOGIN: Final = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
 
 
@@ -62,6 +63,12 @@ class Security(Protocol):
 
     async def authenticate(self, connection: "Connection") -> int:
         """Log in. Returns how long the session lasts in ms, 0 for without end. Raises a ClientError."""
+
+
+def _time_out(response: asyncio.Future[Any]) -> None:
+    """The time is up."""
+    if not response.done():
+        response.set_exception(TimeoutError())
 
 
 class _SentRequest(NamedTuple):
@@ -169,17 +176,31 @@ class Connection:
         # A login that is renewed must not wait for requests that wait for it.
         slot = contextlib.nullcontext() if key in _OF_LOGIN else self._slots
         try:
+            if slot is self._slots and not slot.locked() and self._stream.is_writable:
+                async with slot:
+                    return await self._response_of(self.submit(key, message, version=version), limit_ms)
             async with asyncio.timeout(limit_ms / 1000), slot:
                 await self._stream.drained()
-                response = self.submit(key, message, version=version)
-                try:
-                    return await response
-                except asyncio.CancelledError:
-                    if self._is_link:
-                        self._end(ConnectionFailed(f"a request to {self.address} was given up"))
-                    raise
+                return await self._response_of(self.submit(key, message, version=version))
         except TimeoutError as error:
             raise RequestTimedOut(f"{self.address} did not answer {key.name} in {limit_ms} ms") from error
+
+    async def _response_of(self, response: asyncio.Future[Any], limit_ms: int | None = None) -> Any:
+        """Wait for a response; on a link, giving it up ends the link. `limit_ms`: the time that this may take, for
+        requests that were sent at once. `asyncio.timeout` costs more than all the rest of waiting. Raises
+        TimeoutError."""
+        timer = None
+        if limit_ms is not None:
+            timer = response.get_loop().call_later(limit_ms / 1000, _time_out, response)
+        try:
+            return await response
+        except (asyncio.CancelledError, TimeoutError):
+            if self._is_link:
+                self._end(ConnectionFailed(f"a request to {self.address} was given up"))
+            raise
+        finally:
+            if timer is not None:
+                timer.cancel()
 
     def submit(self, key: ApiKey, message: Message, *, version: int) -> asyncio.Future[Any]:
         """Send one request now; the future is its response, without a timeout. For pipelining in a chosen order."""
@@ -335,6 +356,11 @@ class _SocketStream(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         self._release_writers()
 
+    @property
+    def is_writable(self) -> bool:
+        """True if the transport takes more to send."""
+        return self._writable is None
+
     async def drained(self) -> None:
         """Wait while the transport has too much to send."""
         if self._writable is not None:
@@ -406,8 +432,7 @@ def _make_link(options: socket.socket | None, timeout_ms: int) -> None:
 def _refused_version(asked: _SentRequest, frame: memoryview) -> ApiVersionsResponse | None:
     """The response to an ApiVersions request whose version the broker does not know: in version 0, whatever was asked
     (KIP-511). Some brokers get what follows the error code wrong; then it is left out. None for any other response."""
-    refusal = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
-    if asked.key is not ApiKey.API_VERSIONS or frame[SIZE_BYTES : SIZE_BYTES + 2] != refusal:
+    if asked.key is not ApiKey.API_VERSIONS or frame[SIZE_BYTES : SIZE_BYTES + 2] != _REFUSAL:
         return None
     try:
         response = decode_response(asked.key, 0, frame)[1]

@@ -1,7 +1,5 @@
 """The version of each API to speak with one broker (KIP-35, KIP-511), and the features its cluster has agreed on."""
 
-import functools
-import importlib.metadata
 from collections.abc import Mapping
 from typing import Final
 
@@ -11,6 +9,7 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas import schema_of
 from eosin.protocol.schemas.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from eosin.runtime.version import VERSION
 
 TRANSACTION_VERSION: Final = "transaction.version"
 SOFTWARE_NAME: Final = "eosin"
@@ -78,7 +77,7 @@ async def request_versions(connection: Connection) -> ApiVersionsResponse:
     """The broker's response to ApiVersions, at the highest version both sides know. Its error code is not checked."""
     schema = schema_of(ApiKey.API_VERSIONS)
     assert schema is not None
-    request = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=_software_version())
+    request = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=VERSION)
     highest = schema.versions[-1]
     response: ApiVersionsResponse = await connection.request(ApiKey.API_VERSIONS, request, version=highest)
     if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
@@ -96,14 +95,6 @@ async def negotiate(connection: Connection, pinned: Mapping[ApiKey, int] | None 
         check(response.error_code, f"asking {connection.address} for its versions")
         connection.api_versions = response
     return Versions(response, pinned)
-
-
-@functools.cache
-def _software_version() -> str:
-    try:
-        return importlib.metadata.version(SOFTWARE_NAME)
-    except importlib.metadata.PackageNotFoundError:
-        return "0"
 
 
 def _range(low: int, high: int) -> str:

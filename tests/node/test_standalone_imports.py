@@ -1,5 +1,5 @@
 """A broker that runs alone loads nothing of what makes one of several machines, and none of what only lets others see
-into it: its start stays as short as it is."""
+into it: its start stays as short as it is. One of several machines loads nothing that it has no use for."""
 
 import subprocess
 import sys
@@ -22,6 +22,13 @@ async def main():
 asyncio.run(main())
 print([name for name in sys.modules if name.startswith(tuple(sys.argv[1:]))])
 """
+JOINED = """
+import sys
+from eosin.cli import serve
+from eosin.node import joined_node, joining, node
+print([name for name in sys.modules if name.startswith(tuple(sys.argv[1:]))])
+"""
+PACKAGES = ("importlib.metadata", "email", "zipfile", "csv")
 ROOMS = ("eosin.cluster.membership", "eosin.cluster.quorum", "eosin.broker.joined", "eosin.client")
 SEEING = (
     *("eosin.node.observability", "eosin.observe.recorder", "eosin.observe.http", "eosin.observe.metrics"),
@@ -31,9 +38,9 @@ SEEING = (
 CODECS = ("cramjam", "lz4", "zstandard")
 
 
-def loaded(*names: str) -> str:
+def loaded(*names: str, program: str = PROGRAM) -> str:
     """The modules with these beginnings that a broker has loaded which has started and stopped."""
-    command = [sys.executable, "-c", PROGRAM, *names]
+    command = [sys.executable, "-c", program, *names]
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=HANG_S).stdout
 
 
@@ -46,7 +53,11 @@ def test_a_broker_that_has_seen_no_compressed_batch_loads_no_library_of_a_codec(
 
 
 def test_a_broker_that_runs_alone_loads_nothing_that_reads_installed_packages_or_finds_similar_names() -> None:
-    assert loaded("importlib.metadata", "email", "zipfile", "csv", "difflib") == "[]\n"
+    assert loaded(*PACKAGES, "difflib") == "[]\n"
+
+
+def test_a_broker_of_several_machines_loads_nothing_that_reads_installed_packages() -> None:
+    assert loaded(*PACKAGES, program=JOINED) == "[]\n"
 
 
 def test_a_broker_without_share_groups_loads_nothing_of_the_coordinator_of_their_states() -> None:

@@ -532,7 +532,7 @@ async def test_an_idle_follower_hears_of_what_was_committed_and_deleted() -> Non
     assert told.log_start_offset == 1
 
 
-@pytest.mark.parametrize(
+changes_that_refuse_a_follower = pytest.mark.parametrize(
     ("change", "error"),
     [
         (lambda leads: leads.lead(1, 3, replicas=(1, 3), partition_epoch=2), ErrorCode.UNKNOWN_LEADER_EPOCH),
@@ -543,6 +543,9 @@ async def test_an_idle_follower_hears_of_what_was_committed_and_deleted() -> Non
     ],
     ids=["no replica any more", "a newer incarnation", "another leader", "a new leader epoch", "a failed log"],
 )
+
+
+@changes_that_refuse_a_follower
 async def test_an_idle_follower_is_refused_as_any_other(change: Callable[[Leader], object], error: ErrorCode) -> None:
     leads = await leader()
     leads.lead(1, 2)
@@ -551,6 +554,39 @@ async def test_an_idle_follower_is_refused_as_any_other(change: Callable[[Leader
     told = await session.fetched()
     assert told is not None
     assert told.error_code == error
+
+
+async def waiting_follower(leads: Leader, offset: int) -> "asyncio.Future[Any]":
+    """The fetch of a follower that has everything."""
+    request = leads.fetch_request(2, offset, max_wait_ms=500)
+    waiting = leads.broker.begin(fetch.API, request, 17)
+    await settle()
+    assert not waiting.done()
+    return waiting
+
+
+@changes_that_refuse_a_follower
+async def test_a_follower_that_waited_is_refused_for_what_changed_meanwhile(
+    change: Callable[[Leader], object], error: ErrorCode
+) -> None:
+    leads = await leader()
+    leads.lead(1, 2)
+    waiting = await waiting_follower(leads, 0)
+    change(leads)
+    leads.broker.partitions.long_polls.interrupt(leads.log)
+    told = (await leads.broker.answer(fetch.API, waiting, 17)).responses[0].partitions[0]
+    assert told.error_code == error
+
+
+async def test_a_follower_that_waited_for_records_that_were_deleted_meanwhile_is_told_so() -> None:
+    leads = await leader()
+    leads.lead(1, 2)
+    waiting = await waiting_follower(leads, 0)
+    leads.broker.begin_produce(batch("a"))
+    await leads.fetched(2, 1)  # of another session: so it is committed, and may be deleted
+    await leads.log.delete_records_before(1)
+    told = (await leads.broker.answer(fetch.API, waiting, 17)).responses[0].partitions[0]
+    assert told.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
 async def test_a_follower_that_is_out_of_the_isr_asks_to_be_taken_in_with_each_fetch() -> None:
