@@ -10,7 +10,7 @@ from kafka_releases import REFERENCE
 ROOT: Final = Path(__file__).resolve().parents[2]
 PAGE: Final = ROOT / "docs" / "testing" / "peer-suites.md"
 RESULTS: Final = ROOT / "tests" / "peer_suites" / "results"
-SUITE_NAMES: Final = ("franz-go", "librdkafka")
+SUITE_NAMES: Final = ("franz-go", "librdkafka", "kafka")
 BROKERS: Final = ("eosin", "kafka")
 PASSED: Final = "passed"
 FAILED: Final = "failed"
