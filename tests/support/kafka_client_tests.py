@@ -1,9 +1,10 @@
 """Apache Kafka's own tests of its clients, groups and transactions, as a suite of `peer_suites.py`.
 
-They come from Maven, compiled. Each test names a cluster in an annotation, and Kafka's extension of JUnit starts it in
-the test's own process. For Eosin the one class of that extension which does so is ours (`java/kafka-client-tests`): it
-starts an Eosin with the settings and features of the annotation. At Apache Kafka nothing is ours but what says how each
-test ended. Each class of tests has a JVM of its own.
+They come from Maven, compiled, of the latest release that has them there, and run with the clients of that release; at
+Apache Kafka with its broker, too. Each test names a cluster in an annotation, and Kafka's extension of JUnit starts it
+in the test's own process. For Eosin the one class of that extension which does so is ours (`java/kafka-client-tests`):
+it starts an Eosin with the settings and features of the annotation, or a lab's with nodes where it is to be several
+brokers. At Apache Kafka nothing is ours but what says how each test ended. Each class of tests has a JVM of its own.
 """
 
 import re
@@ -11,11 +12,10 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 import maven
 import toolchains
-from kafka_releases import REFERENCE
 from peer_suite import Asked, output
 from peer_suites_page import FAILED, PASSED, SKIPPED, Ran
 
@@ -32,47 +32,51 @@ _AGAIN: Final = "as with controllers of their own"
 _JVM: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx1g", "-Dhttp.keepAlive=false")
 
 _CLIENTS: Final = "org.apache.kafka.clients"
-CLASSES: Final = tuple(
-    f"{_CLIENTS}.{name}"
-    for name in (
-        "TransactionsTest",
-        "TransactionsExpirationTest",
-        "TransactionsWithMaxInFlightOneTest",
-        "consumer.PlaintextConsumerTest",
-        "consumer.PlaintextConsumerAssignTest",
-        "consumer.PlaintextConsumerAssignorsTest",
-        "consumer.PlaintextConsumerCallbackTest",
-        "consumer.PlaintextConsumerCloseTest",
-        "consumer.PlaintextConsumerCommitTest",
-        "consumer.PlaintextConsumerFetchTest",
-        "consumer.PlaintextConsumerPollTest",
-        "consumer.PlaintextConsumerSubscriptionTest",
-        "consumer.ConsumerBounceTest",
-        "consumer.ConsumerIntegrationTest",
-        "consumer.ConsumerTopicCreationTest",
-        "consumer.ShareConsumerTest",
-        "consumer.ShareConsumerDLQTest",
-        "consumer.ShareConsumerRackAwareTest",
-        "admin.AdminFenceProducersTest",
-        "admin.CreateTopicsTest",
-        "admin.DeleteTopicTest",
-        "admin.DescribeProducersWithBrokerIdTest",
-        "admin.ListOffsetsIntegrationTest",
-        "producer.ProducerCompressionTest",
-        "producer.ProducerFailureHandlingTest",
-        "producer.ProducerIdExpirationTest",
-        "producer.ProducerIntegrationTest",
-        "producer.ProducerSendWhileDeletionTest",
-        "security.GroupAuthorizerIntegrationTest",
-    )
+CLASSES: Final = (
+    *(
+        f"{_CLIENTS}.{name}"
+        for name in (
+            "TransactionsExpirationTest",
+            "TransactionsWithMaxInFlightOneTest",
+            "consumer.ConsumerBounceTest",
+            "consumer.ConsumerIntegrationTest",
+            "consumer.PlaintextConsumerAssignTest",
+            "consumer.PlaintextConsumerCallbackTest",
+            "consumer.PlaintextConsumerCloseTest",
+            "consumer.PlaintextConsumerCommitTest",
+            "consumer.PlaintextConsumerFetchTest",
+            "consumer.PlaintextConsumerPollTest",
+            "consumer.PlaintextConsumerSubscriptionTest",
+            "consumer.PlaintextConsumerTest",
+            "consumer.ShareConsumerTest",
+            "admin.AdminFenceProducersTest",
+            "admin.DescribeProducersWithBrokerIdTest",
+            "admin.DynamicGroupConfigIntegrationTest",
+            "admin.ListOffsetsIntegrationTest",
+            "producer.ProducerIdExpirationTest",
+            "producer.ProducerIntegrationTest",
+            "security.GroupAuthorizerIntegrationTest",
+        )
+    ),
+    *(
+        f"kafka.server.{name}RequestTest"
+        for name in (
+            *("OffsetCommit", "OffsetFetch", "OffsetDelete", "TxnOffsetCommit", "WriteTxnMarkers"),
+            *("JoinGroup", "SyncGroup", "LeaveGroup", "ListGroups", "DescribeGroups", "DeleteGroups"),
+            *("ConsumerGroupHeartbeat", "ConsumerGroupDescribe"),
+            *("ShareGroupHeartbeat", "ShareGroupDescribe", "ShareFetchAcknowledge"),
+            *("StreamsGroupHeartbeat", "StreamsGroupDescribe"),
+        )
+    ),
+    "kafka.server.ConsumerProtocolMigrationTest",
 )
-"""Those of groups and transactions, and their neighbours."""
+"""Those of groups and transactions, and their neighbours: through clients, and one request at a time."""
 
 
 class KafkaClients:
     """The tests of `CLASSES`, which start their brokers themselves."""
 
-    starts_brokers = True
+    starts_brokers: ClassVar[bool] = True
 
     def __init__(self, sources: Path | None, work: Path) -> None:
         self._work = work
@@ -84,7 +88,7 @@ class KafkaClients:
     @property
     def version(self) -> str:
         """The release that the tests are of."""
-        return REFERENCE
+        return maven.version(PROJECT)
 
     def names(self) -> Sequence[str]:
         """Classes, without their packages."""

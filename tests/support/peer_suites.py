@@ -20,7 +20,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 import maven
 import msgspec
@@ -89,7 +89,7 @@ def broker(kind: str, folder: Path) -> Iterator[Asked]:
 class Checkout:
     """A suite whose sources lie in a folder."""
 
-    starts_brokers = False
+    starts_brokers: ClassVar[bool] = False
 
     def __init__(self, sources: Path | None) -> None:
         if sources is None:

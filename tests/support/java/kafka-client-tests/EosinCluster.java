@@ -41,6 +41,7 @@ import org.opentest4j.TestAbortedException;
  */
 public final class EosinCluster {
     static final String AGAIN = "as with controllers of their own";
+    private static final String TRANSACTIONS = "transaction.version"; // which goes up only
     private static final String PYTHON = System.getProperty("eosin.python");
     private static final Duration LONGEST = Duration.ofSeconds(60);
     private static final Duration PAUSE = Duration.ofMillis(20);
@@ -93,11 +94,8 @@ public final class EosinCluster {
 
     public Map<Integer, KafkaBroker> brokers() throws Exception {
         Map<Integer, KafkaBroker> brokers = new TreeMap<>();
-        try (Admin admin = instance().admin()) {
-            for (Node each : admin.describeCluster().nodes().get()) {
-                OutsideBroker outside = new OutsideBroker(this, each.id(), each.port());
-                brokers.put(each.id(), Stand.in(KafkaBroker.class, outside));
-            }
+        for (Node each : nodes()) {
+            brokers.put(each.id(), Stand.in(KafkaBroker.class, new OutsideBroker(this, each.id(), each.port())));
         }
         return brokers;
     }
@@ -107,8 +105,12 @@ public final class EosinCluster {
     }
 
     public Set<Integer> brokerIds() throws Exception {
+        return nodes().stream().map(Node::id).collect(Collectors.toSet());
+    }
+
+    List<Node> nodes() throws Exception {
         try (Admin admin = instance().admin()) {
-            return admin.describeCluster().nodes().get().stream().map(Node::id).collect(Collectors.toSet());
+            return List.copyOf(admin.describeCluster().nodes().get());
         }
     }
 
@@ -237,6 +239,12 @@ public final class EosinCluster {
 
     private Map<String, String> settings() {
         Map<String, String> settings = new TreeMap<>(config.serverProperties());
+        settings.keySet().removeIf(each -> each.startsWith("log.unclean.")); // no setting of Apache Kafka's, either
+        config.features().forEach((feature, level) -> {
+            if (feature.featureName().equals(TRANSACTIONS)) {
+                settings.put("eosin.transaction.version", String.valueOf(level));
+            }
+        });
         String protocol = config.brokerSecurityProtocol().name;
         if (config.numBrokers() == 1 && !protocol.equals(config.brokerListenerName().value())) {
             settings.put("listener.security.protocol.map", config.brokerListenerName().value() + ":" + protocol);
@@ -264,7 +272,7 @@ public final class EosinCluster {
             config.features().forEach((feature, level) -> {
                 short now = known.containsKey(feature.featureName())
                         ? known.get(feature.featureName()).maxVersionLevel() : 0;
-                if (now != level) {
+                if (now != level && !feature.featureName().equals(TRANSACTIONS)) {
                     updates.put(feature.featureName(), new FeatureUpdate(level, level > now
                             ? FeatureUpdate.UpgradeType.UPGRADE : FeatureUpdate.UpgradeType.SAFE_DOWNGRADE));
                 }

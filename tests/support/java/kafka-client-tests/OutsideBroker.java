@@ -6,6 +6,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Properties;
 import kafka.network.SocketServer;
 import kafka.server.KafkaConfig;
 import org.apache.kafka.clients.admin.TopicDescription;
@@ -80,8 +81,8 @@ public final class OutsideBroker {
 
     /** Of the group coordinator. */
     public static final class Groups {
-        public Map<String, String> groupMetadataTopicConfigs() {
-            return Map.of();
+        public Properties groupMetadataTopicConfigs() {
+            return new Properties();
         }
     }
 
@@ -106,6 +107,10 @@ public final class OutsideBroker {
         public Optional<LeaderAndIsr> getLeaderAndIsr(String topic, int partition) throws Exception {
             return cluster.described(topic).filter(each -> each.partitions().size() > partition)
                     .map(each -> each.partitions().get(partition)).map(this::led);
+        }
+
+        public List<Node> getAliveBrokerNodes(ListenerName listener) throws Exception {
+            return cluster.nodes();
         }
 
         private LeaderAndIsr led(TopicPartitionInfo partition) {
