@@ -36,6 +36,11 @@ What the authors of a client hold to be true of a broker, asked of Eosin and of 
 tests, unchanged, one broker, each test in a process of its own. A test that fails runs once more, since these tests
 race real time. librdkafka's run in its quick mode, those of share groups whole.
 `make peer-suites SUITE=franz-go SOURCES=path` runs a suite from a checkout of its sources, and writes this page.
+
+Those of Apache Kafka for groups and transactions (`SUITE=kafka`) come from Maven, which has them up to 4.3.1: they run
+with clients and a broker of that release. Each starts a cluster of its own, with its settings and features. Where it
+asks for several brokers Eosin is one broker [with nodes](../nodes.md); where it asks for what only a broker in its own
+process has, it leaves itself out.
 """
 
 
