@@ -22,6 +22,12 @@ _SETTING: Final = (
     "Eosin does not use `group.coordinator.rebalance.protocols`, as a warning at its start says: the level of the "
     "feature decides."
 )
+_EPOCHS: Final = (
+    "It counts group epochs: Eosin has initialized the partitions within the heartbeat that finds them, which begins "
+    "one more."
+)
+_ECHO: Final = "It expects that a refused JoinGroup does not say the member's id, which Eosin's answer repeats."
+_INTERNAL: Final = "It counts all topics: Eosin has its internal ones from the start."
 _OFFSETS_TOPIC: Final = "It expects that `__consumer_offsets` does not exist yet: in Eosin it is there from the start."
 EXPLANATIONS: Final[Mapping[str, str]] = {
     "0081_admin classic": _ADMIN,
@@ -41,6 +47,22 @@ EXPLANATIONS: Final[Mapping[str, str]] = {
     "ConsumerGroupHeartbeatRequestTest testConsumerGroupHeartbeatIsInaccessibleWhenFeatureFlagNotEnabled 1": _WORDS,
     "ConsumerGroupHeartbeatRequestTest testConsumerGroupHeartbeatIsInaccessibleWhenDisabledByStaticConfig 1": _SETTING,
     "StreamsGroupHeartbeatRequestTest testInvalidMemberEpoch 1": _WORDS,
+    "ConsumerProtocolMigrationTest testOnlineMigrationWithEagerAssignmentStrategyAndDynamicMembers 1": _ECHO,
+    "ConsumerProtocolMigrationTest testOnlineMigrationWithEagerAssignmentStrategyAndStaticMembers 1": _ECHO,
+    "ConsumerProtocolMigrationTest testOnlineMigrationWithNonEmptyUserDataInAssignment 1": _WORDS,
+    "ShareGroupDescribeRequestTest testShareGroupDescribeIsInAccessibleWhenConfigsDisabled 1": _WORDS,
+    "ShareGroupHeartbeatRequestTest testShareGroupHeartbeatIsInAccessibleWhenConfigsDisabled 1": _WORDS,
+    "ShareGroupHeartbeatRequestTest testGroupCoordinatorChange 1": _EPOCHS,
+    "ShareGroupHeartbeatRequestTest testMemberLeavingAndRejoining 1": _EPOCHS,
+    "ShareGroupHeartbeatRequestTest testPartitionAssignmentWithChangingTopics 1": _EPOCHS,
+    "ShareGroupHeartbeatRequestTest testShareGroupHeartbeatIsAccessibleWhenShareGroupIsEnabled 1": _EPOCHS,
+    "ShareGroupHeartbeatRequestTest testShareGroupHeartbeatWithMultipleMembers 1": _EPOCHS,
+    "PlaintextConsumerTest testAsyncConsumerListTopics 1": _INTERNAL,
+    "PlaintextConsumerTest testClassicConsumerListTopics 1": _INTERNAL,
+    "StreamsGroupHeartbeatRequestTest testStreamsGroupHeartbeatIsInaccessibleWhenOffsetTopicNotExist 1": _OFFSETS_TOPIC,
+    "StreamsGroupHeartbeatRequestTest testFencedMemberCanRejoinWithEpochZero 1": (
+        "It compares whole answers: Eosin's have `taskOffsetIntervalMs`, as those of 4.4, and an epoch of endpoints."
+    ),
     "StreamsGroupHeartbeatRequestTest testStreamsGroupHeartbeatIsInaccessibleWhenDisabledByFeatureConfig 1": _WORDS,
     "StreamsGroupHeartbeatRequestTest"
     " testStreamsGroupHeartbeatIsInaccessibleWhenDisabledByStaticGroupCoordinatorProtocolConfig 1": _SETTING,
