@@ -30,7 +30,7 @@ def used_by(group: ConsumerGroup) -> frozenset[str]:
 
 
 def resolved(decision: ConsumerDecision, event: RegexesResolved) -> None:
-    """Keep what was found. Another set of topics begins another group epoch: nothing where nothing was known is none."""
+    """Keep what was found. Another set of topics begins another group epoch; to find none at first is no change."""
     used = decision.group.counts.regexes
     changed = False
     for regex, found in event.resolved.items():
