@@ -60,6 +60,23 @@ EXPLANATIONS: Final[Mapping[str, str]] = {
     "PlaintextConsumerTest testAsyncConsumerListTopics 1": _INTERNAL,
     "PlaintextConsumerTest testClassicConsumerListTopics 1": _INTERNAL,
     "StreamsGroupHeartbeatRequestTest testStreamsGroupHeartbeatIsInaccessibleWhenOffsetTopicNotExist 1": _OFFSETS_TOPIC,
+    "ConsumerProtocolMigrationTest testOnlineMigrationWithCooperativeAssignmentStrategyAndStaticMembers 1": (
+        "It races the interval between two assignments: at this line its twin with dynamic members fails at Apache "
+        "Kafka, too."
+    ),
+    "PlaintextConsumerTest testAsyncConsumerCloseLeavesGroupOnInterrupt 1": (
+        "Apache Kafka marks it as one that fails now and then (KAFKA-18031)."
+    ),
+    "StreamsGroupDescribeRequestTest testStreamsGroupDescribeWhenFeatureFlagNotEnabled 1": _WORDS,
+    "StreamsGroupHeartbeatRequestTest testMemberJoiningAndExpiring 1": _WORDS,
+    "StreamsGroupHeartbeatRequestTest testInternalTopicsCreation 1": (
+        "It expects the first group epoch with tasks after the topics' creation: Eosin creates them within the "
+        "heartbeat, which begins one more."
+    ),
+    "StreamsGroupHeartbeatRequestTest testDynamicGroupConfig 1": (
+        "It says that members have no tasks any more and takes the next list for a new one: Eosin repeats the old one "
+        "at once, as after a lost answer."
+    ),
     "StreamsGroupHeartbeatRequestTest testFencedMemberCanRejoinWithEpochZero 1": (
         "It compares whole answers: Eosin's have `taskOffsetIntervalMs`, as those of 4.4, and an epoch of endpoints."
     ),
@@ -80,7 +97,8 @@ race real time. librdkafka's run in its quick mode, those of share groups whole.
 Those of Apache Kafka for groups and transactions (`SUITE=kafka`) come from Maven, which has them up to 4.3.1: they run
 with clients and a broker of that release. Each starts a cluster of its own, with its settings and features. Where it
 asks for several brokers Eosin is one broker [with nodes](../nodes.md); where it asks for what only a broker in its own
-process has, it leaves itself out.
+process has, it leaves itself out. A number behind a test is that of its cluster's settings. The row has those tests
+that were run at both brokers.
 """
 
 
