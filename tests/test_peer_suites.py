@@ -39,7 +39,7 @@ def test_of_each_test_of_apache_kafka_one_line_is_read_but_of_those_that_are_oth
 
 
 def test_a_test_program_that_hangs_is_killed_with_what_it_has_started(tmp_path: Path) -> None:
-    said = output(("sh", "-c", "sleep 1000 & echo $!; wait"), tmp_path, {}, tmp_path / "log", longest_s=0.2)
+    said = output(("sh", "-c", "sleep 1000 & echo $!; wait"), tmp_path, {}, tmp_path / "log", killed_after_s=0.2)
 
     def ended_too() -> bool:
         try:

@@ -107,7 +107,7 @@ class KafkaClients:
         path = [*([str(self._cluster)] if at.kind == "eosin" else []), str(self._runner), f"{self._jars}/*"]
         command = [self._java, *_JVM, f"-Deosin.python={sys.executable}", maven.temporary(temporary)]
         command += ["-cp", ":".join(path), "RunTests", f"{whole}{method}{rest}"]
-        text = output(command, self._work, {}, log, longest_s=LONGEST_S)
+        text = output(command, self._work, {}, log, killed_after_s=LONGEST_S)
         return ended(text) or [Ran(simple, FAILED, 0.0, "it came to no end")]
 
 

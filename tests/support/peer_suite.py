@@ -41,8 +41,10 @@ class Suite(Protocol):
         """Run a name; what came of its tests. The program's output goes to `log`, too."""
 
 
-def output(command: Sequence[str], folder: Path, environment: Mapping[str, str], log: Path, *, longest_s: float) -> str:
-    """Run a command in a folder; what it has said. After `longest_s` it is killed with all that it has started."""
+def output(
+    command: Sequence[str], folder: Path, environment: Mapping[str, str], log: Path, *, killed_after_s: float
+) -> str:
+    """Run a command in a folder; what it has said. After `killed_after_s` it is killed with all that it has started."""
     started = time.monotonic()
     with subprocess.Popen(
         command,
@@ -54,7 +56,7 @@ def output(command: Sequence[str], folder: Path, environment: Mapping[str, str],
         start_new_session=True,
     ) as process:
         try:
-            said, _ = process.communicate(timeout=longest_s)
+            said, _ = process.communicate(timeout=killed_after_s)
         except subprocess.TimeoutExpired:
             _end_group(process.pid)
             said, _ = process.communicate()

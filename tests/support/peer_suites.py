@@ -133,7 +133,7 @@ class FranzGo(Checkout):
         """One test with its parts."""
         environment = {"KGO_SEEDS": at.address, "KGO_TEST_RF": "1", "KGO_TEST_RECORDS": "50000"}
         command = (str(self._program), "-test.run", f"^{name}$", "-test.v", f"-test.timeout={LONGEST_S}s")
-        text = output(command, self._folder, environment, log, longest_s=LONGEST_S)
+        text = output(command, self._folder, environment, log, killed_after_s=LONGEST_S)
         found = [match.groups() for match in _GO_LINE.finditer(text)]
         whole = [Ran(test, _OUTCOMES[outcome], float(seconds)) for outcome, test, seconds in found]
         parts = [each for each in whole if not any(other.test.startswith(f"{each.test}/") for other in whole)]
@@ -183,7 +183,7 @@ class Librdkafka(Checkout):
             if protocol:
                 environment["TEST_CONSUMER_GROUP_PROTOCOL"] = protocol
             command = ("./test-runner", "-p1", "-L", *(("-Q",) if protocol else ()))
-            text = _COLOURS.sub("", output(command, self._folder, environment, log, longest_s=LONGEST_S))
+            text = _COLOURS.sub("", output(command, self._folder, environment, log, killed_after_s=LONGEST_S))
             found = [match.groups() for match in _C_LINE.finditer(text)]
             suffix = f" {protocol}" if protocol else ""
             if not found:  # it ends by SIGABRT, and without its summary

@@ -96,9 +96,9 @@ race real time. librdkafka's run in its quick mode, those of share groups whole.
 
 Those of Apache Kafka for groups and transactions (`SUITE=kafka`) come from Maven, which has them up to 4.3.1: they run
 with clients and a broker of that release. Each starts a cluster of its own, with its settings and features. Where it
-asks for several brokers Eosin is one broker [with nodes](../nodes.md); where it asks for what only a broker in its own
-process has, it leaves itself out. A number behind a test is that of its cluster's settings. The row has those tests
-that were run at both brokers.
+asks for several brokers it gets one process of Eosin [with nodes](../nodes.md); where it asks for what only a broker
+in its own process has, it leaves itself out. A number behind a test is that of its cluster's settings. The row has
+those tests that were run at both brokers.
 """
 
 
