@@ -221,7 +221,7 @@ conformance-kafka: setup bytecode  ## the same of Apache Kafka, from its publish
 	@PYTHONPATH=tests/support:tests $(BIN)/python -m conformance --apache-kafka \
 		$(if $(CASES),-k "$(CASES)") --workers $(WORKERS) $(ARGS)
 
-peer-suites: setup bytecode  ## run a client's own tests at Eosin and at Apache Kafka (SUITE=franz-go SOURCES=its checkout), and write docs/testing/peer-suites.md
+peer-suites: setup bytecode  ## run a client's own tests at Eosin and at Apache Kafka (SUITE=franz-go SOURCES=its checkout, or SUITE=kafka), and write docs/testing/peer-suites.md
 	PYTHONPATH=tests/support:tests $(BIN)/python tests/support/peer_suites.py $(SUITE) $(SOURCES) $(ARGS)
 
 conformance-page: setup  ## write docs/conformance.md from tests/conformance/results

@@ -2,32 +2,34 @@
 
     python tests/support/peer_suites.py franz-go ~/src/franz-go
     python tests/support/peer_suites.py librdkafka ~/src/librdkafka --only 0033,0113
+    python tests/support/peer_suites.py kafka
 
 A suite is what a client's authors hold to be true of a broker, so a test that passes at Apache Kafka and fails at Eosin
 is a defect of Eosin until its cause is known. The sources are a checkout of the client's; nothing of them is kept here.
+Those of Apache Kafka's own clients come from Maven, and start their brokers themselves (`kafka_client_tests.py`).
 Each test runs in a process of its own, with a limit; one that fails runs once more, since others' tests race real
 time, too. What came out is kept in `tests/peer_suites/results`, and `docs/testing/peer-suites.md` is written from it.
 """
 
 import argparse
 import datetime
-import os
 import re
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 import maven
 import msgspec
 import peer_suites_page
 from apache_kafka import PROJECT, ApacheKafka
 from broker_process import BrokerProcess
+from kafka_client_tests import KafkaClients
 from kafka_releases import REFERENCE
+from peer_suite import Asked, Suite, output
 from peer_suites_page import FAILED, PASSED, RESULTS, SKIPPED, Ran, Run
 
 LONGEST_S: Final = 1200
@@ -74,21 +76,49 @@ _NEED_MORE: Final = {
 
 
 @contextmanager
-def broker(kind: str, folder: Path) -> Iterator[str]:
-    """A fresh broker of a kind; gives its address."""
+def broker(kind: str, folder: Path) -> Iterator[Asked]:
+    """A fresh broker of a kind."""
     if kind == "kafka":
         with ApacheKafka(folder / "kafka", settings={**SETTINGS, **KAFKA_ONLY}, heap_mb=768) as kafka:
-            yield kafka.address
+            yield Asked(kind, kafka.address)
         return
     with BrokerProcess(folder / "eosin", settings=SETTINGS) as eosin:
-        yield eosin.address
+        yield Asked(kind, eosin.address)
 
 
-class FranzGo:
+class Checkout:
+    """A suite whose sources lie in a folder."""
+
+    starts_brokers: ClassVar[bool] = False
+
+    def __init__(self, sources: Path | None) -> None:
+        if sources is None:
+            raise SystemExit("name the folder of the sources (SOURCES=path)")
+        self._sources = sources
+
+    @property
+    def version(self) -> str:
+        """Of the sources."""
+        described = subprocess.run(
+            ("git", "describe", "--tags", "--always"), cwd=self._sources, check=True, capture_output=True, text=True
+        )
+        return described.stdout.strip()
+
+    def names(self) -> Sequence[str]:
+        """All tests that are run."""
+        raise NotImplementedError
+
+    def again(self, failed: Sequence[str]) -> Sequence[str]:
+        """The tests that these are parts of."""
+        return [name for name in self.names() if any(each.startswith(name) for each in failed)]
+
+
+class FranzGo(Checkout):
     """The tests of kgo that talk to a broker (KGO_SEEDS)."""
 
-    def __init__(self, sources: Path, work: Path) -> None:
-        self._folder = sources / "pkg" / "kgo"
+    def __init__(self, sources: Path | None, work: Path) -> None:
+        super().__init__(sources)
+        self._folder = self._sources / "pkg" / "kgo"
         self._program = work / "kgo.test"
         subprocess.run(("go", "test", "-c", "-o", str(self._program), "."), cwd=self._folder, check=True)
 
@@ -99,27 +129,28 @@ class FranzGo:
         )
         return [each for each in listed.stdout.split() if each.startswith("Test")]
 
-    def run(self, name: str, address: str, log: Path) -> list[Ran]:
+    def run(self, name: str, at: Asked, log: Path) -> list[Ran]:
         """One test with its parts."""
-        environment = {"KGO_SEEDS": address, "KGO_TEST_RF": "1", "KGO_TEST_RECORDS": "50000"}
+        environment = {"KGO_SEEDS": at.address, "KGO_TEST_RF": "1", "KGO_TEST_RECORDS": "50000"}
         command = (str(self._program), "-test.run", f"^{name}$", "-test.v", f"-test.timeout={LONGEST_S}s")
-        text = _output(command, self._folder, environment, log)
+        text = output(command, self._folder, environment, log, killed_after_s=LONGEST_S)
         found = [match.groups() for match in _GO_LINE.finditer(text)]
         whole = [Ran(test, _OUTCOMES[outcome], float(seconds)) for outcome, test, seconds in found]
         parts = [each for each in whole if not any(other.test.startswith(f"{each.test}/") for other in whole)]
         return parts or [Ran(name, FAILED, float(LONGEST_S), "it came to no end")]
 
 
-class Librdkafka:
+class Librdkafka(Checkout):
     """The numbered tests of librdkafka that talk to a broker, consumers by both protocols: in quick mode, as its
     authors run them for each change, but for those of share groups, of which that leaves nothing."""
 
-    def __init__(self, sources: Path, work: Path) -> None:
-        self._folder = sources / "tests"
+    def __init__(self, sources: Path | None, work: Path) -> None:
+        super().__init__(sources)
+        self._folder = self._sources / "tests"
         self._work = work
         if not (self._folder / "test-runner").exists():
-            subprocess.run(("./configure", "--disable-gssapi"), cwd=sources, check=True)
-            subprocess.run(("make", "-j2", "libs"), cwd=sources, check=True)
+            subprocess.run(("./configure", "--disable-gssapi"), cwd=self._sources, check=True)
+            subprocess.run(("make", "-j2", "libs"), cwd=self._sources, check=True)
             subprocess.run(("make", "-j2", "build"), cwd=self._folder, check=True)
 
         self._tools = work / "kafka"
@@ -134,10 +165,10 @@ class Librdkafka:
         files = sorted(each.stem for each in self._folder.iterdir() if re.match(r"0\d{3}-.*\.(c|cpp)$", each.name))
         return [each[:4] for each in files if not _WITHOUT_BROKER.search(each) and each[:4] not in _NEED_MORE]
 
-    def run(self, name: str, address: str, log: Path) -> list[Ran]:
+    def run(self, name: str, at: Asked, log: Path) -> list[Ran]:
         """One test by each protocol that it knows."""
-        config = self._work / f"{address.rpartition(':')[2]}.conf"
-        config.write_text(f"bootstrap.servers={address}\ntest.topic.random=true\ntest.timeout.multiplier=4\n")
+        config = self._work / f"{at.address.rpartition(':')[2]}.conf"
+        config.write_text(f"bootstrap.servers={at.address}\ntest.topic.random=true\ntest.timeout.multiplier=4\n")
         protocols = ("",) if int(name) in _SHARE else PROTOCOLS
         ran: list[Ran] = []
         for protocol in protocols:
@@ -146,13 +177,13 @@ class Librdkafka:
                 "RDKAFKA_TEST_CONF": str(config),
                 "TEST_KAFKA_VERSION": REFERENCE,
                 "KAFKA_PATH": str(self._tools),
-                "BROKERS": address,
+                "BROKERS": at.address,
                 **_LIBRARIES,
             }
             if protocol:
                 environment["TEST_CONSUMER_GROUP_PROTOCOL"] = protocol
             command = ("./test-runner", "-p1", "-L", *(("-Q",) if protocol else ()))
-            text = _COLOURS.sub("", _output(command, self._folder, environment, log))
+            text = _COLOURS.sub("", output(command, self._folder, environment, log, killed_after_s=LONGEST_S))
             found = [match.groups() for match in _C_LINE.finditer(text)]
             suffix = f" {protocol}" if protocol else ""
             if not found:  # it ends by SIGABRT, and without its summary
@@ -171,47 +202,22 @@ class Librdkafka:
         return ran
 
 
-SUITES: Final[Mapping[str, type[FranzGo] | type[Librdkafka]]] = {"franz-go": FranzGo, "librdkafka": Librdkafka}
+SUITES: Final[Mapping[str, Callable[[Path | None, Path], Suite]]] = {
+    "franz-go": FranzGo,
+    "librdkafka": Librdkafka,
+    "kafka": KafkaClients,
+}
 
 
-def _output(command: Sequence[str], folder: Path, environment: Mapping[str, str], log: Path) -> str:
-    """What a command says, which goes to its log, too. It is killed after LONGEST_S."""
-    started = time.monotonic()
-    try:
-        done = subprocess.run(
-            command,
-            cwd=folder,
-            env={**os.environ, **environment},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=LONGEST_S,
-            check=False,
-        )
-        text = done.stdout.decode(errors="replace")
-    except subprocess.TimeoutExpired as late:
-        text = (late.stdout or b"").decode(errors="replace")
-    with log.open("a") as out:
-        out.write(f"== {' '.join(command)} {dict(environment)}: {time.monotonic() - started:.1f} s\n{text}\n")
-    return text
-
-
-def _version(sources: Path) -> str:
-    described = subprocess.run(
-        ("git", "describe", "--tags", "--always"), cwd=sources, check=True, capture_output=True, text=True
-    )
-    return described.stdout.strip()
-
-
-def ask(suite: FranzGo | Librdkafka, names: Sequence[str], kind: str, work: Path) -> list[Ran]:
+def ask(suite: Suite, names: Sequence[str], kind: str, work: Path) -> list[Ran]:
     """Run tests at a broker of a kind; those that fail once more."""
     ran: dict[str, Ran] = {}
-    with tempfile.TemporaryDirectory(prefix="eosin-peer-suites-") as folder, broker(kind, Path(folder)) as address:
+    with tempfile.TemporaryDirectory(prefix="eosin-peer-suites-") as folder, ExitStack() as stack:
+        at = Asked(kind, "") if suite.starts_brokers else stack.enter_context(broker(kind, Path(folder)))
         for attempt in range(TRIES):
-            for name in names:
-                if attempt and not any(each.test.startswith(name) and each.outcome == FAILED for each in ran.values()):
-                    continue
-                for each in suite.run(name, address, work / f"{kind}.log"):
+            failed = [each.test for each in ran.values() if each.outcome == FAILED]
+            for name in suite.again(failed) if attempt else names:
+                for each in suite.run(name, at, work / f"{kind}.log"):
                     known = ran.get(each.test)
                     if known is None or known.outcome == FAILED:
                         ran[each.test] = msgspec.structs.replace(each, tries=attempt + 1)
@@ -223,13 +229,13 @@ def main() -> int:
     """Run a suite at both brokers; 1 if what passes at Apache Kafka fails at Eosin for no reason that is told."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("suite", choices=sorted(SUITES))
-    parser.add_argument("sources", type=Path, help="a checkout of the client's sources")
+    parser.add_argument("sources", type=Path, nargs="?", help="a checkout of the client's sources, unless it is kafka")
     parser.add_argument("--only", default="", help="these tests, by the beginnings of their names: A,B")
     parser.add_argument("--broker", action="append", choices=("eosin", "kafka"), help="by default both")
     options = parser.parse_args()
-    sources, work = options.sources.resolve(), Path("build", "peer-suites", options.suite).resolve()
+    work = Path("build", "peer-suites", options.suite).resolve()
     work.mkdir(parents=True, exist_ok=True)
-    suite = SUITES[options.suite](sources, work)
+    suite = SUITES[options.suite](options.sources and options.sources.resolve(), work)
     wanted = tuple(each for each in options.only.split(",") if each)
     names = [each for each in suite.names() if not wanted or each.startswith(wanted)]
     for kind in options.broker or ("eosin", "kafka"):
@@ -239,7 +245,7 @@ def main() -> int:
             kept = {each.test: each for each in msgspec.json.decode(file.read_bytes(), type=Run).tests}
         kept |= {each.test: each for each in ask(suite, names, kind, work)}
         today = datetime.datetime.now(datetime.UTC).date().isoformat()
-        run = Run(options.suite, _version(sources), kind, today, sorted(kept.values(), key=lambda each: each.test))
+        run = Run(options.suite, suite.version, kind, today, sorted(kept.values(), key=lambda each: each.test))
         RESULTS.mkdir(parents=True, exist_ok=True)
         file.write_bytes(msgspec.json.format(msgspec.json.encode(run), indent=1) + b"\n")
     peer_suites_page.PAGE.write_text(peer_suites_page.page())

@@ -411,6 +411,17 @@ async def test_a_topic_that_comes_later_is_found_by_a_heartbeat_ten_seconds_afte
     assert len((await groups.heartbeat(epoch=2)).assignment.topic_partitions) == 2
 
 
+async def test_a_search_that_finds_no_topic_begins_no_epoch_and_leaves_the_next_one_to_the_first_topic() -> None:
+    groups = await Groups.started()
+    assert (await with_regex(groups, "audit.*")).member_epoch == 1
+    await groups.broker.create_topic("audit")
+    groups.broker.clock.advance(10_000)
+    await groups.heartbeat(epoch=1)
+    await settled()
+    answer = await groups.heartbeat(epoch=1)
+    assert (answer.member_epoch, len(answer.assignment.topic_partitions)) == (2, 1)
+
+
 async def test_a_regular_expression_that_is_none_is_refused_and_changes_nothing() -> None:
     groups = await Groups.started()
     answer = await groups.heartbeat(subscribed_topic_names=None, subscribed_topic_regex="(")

@@ -30,14 +30,14 @@ def used_by(group: ConsumerGroup) -> frozenset[str]:
 
 
 def resolved(decision: ConsumerDecision, event: RegexesResolved) -> None:
-    """Keep what was found. Another set of topics begins another group epoch."""
+    """Keep what was found. Another set of topics begins another group epoch; to find none at first is no change."""
     used = decision.group.counts.regexes
     changed = False
     for regex, found in event.resolved.items():
         if regex not in used:
             continue
         before = decision.group.regexes.get(regex)
-        changed = changed or before is None or before.topics != found.topics
+        changed = changed or found.topics != (frozenset() if before is None else before.topics)
         decision.put_regex(regex, found)
     names = decision.group.subscribed_names()
     if changed or decision.hash_of(names) != decision.group.metadata_hash:

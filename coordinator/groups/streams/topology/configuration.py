@@ -14,6 +14,7 @@ from eosin.coordinator.groups.streams.topology.topology import (
     InternalTopic,
     Subtopology,
     Topology,
+    flowing,
     unsaid,
 )
 
@@ -106,19 +107,13 @@ def _count_repartitions(topology: Topology, known: dict[str, int]) -> None:
         for topic in each.repartition_source_topics:
             if topic.partitions != NOT_SAID:
                 known[topic.name] = topic.partitions
-    unknown = unsaid(topology)
-    while unknown:
-        found = {
-            name: max(_highest(writer, known) for writer in writers)
-            for name, writers in unknown.items()
-            if all(topic in known for writer in writers for topic in writer.inputs)
-        }
-        if not found:
-            raise InvalidTopology(
-                f"The numbers of partitions of {_named(sorted(unknown))} depend on each other: the topology has a loop."
-            )
-        known.update(found)
-        unknown = {name: writers for name, writers in unknown.items() if name not in found}
+    found = flowing(topology, known)
+    waiting = sorted(unsaid(topology) - found.keys())
+    if waiting:
+        raise InvalidTopology(
+            f"The numbers of partitions of {_named(waiting)} depend on each other: the topology has a loop."
+        )
+    known.update(found)
     for each in topology.subtopologies:
         if not any(each.inputs):
             raise InvalidTopology(f"Subtopology {each.subtopology_id} reads no topic.")

@@ -102,32 +102,42 @@ def _stand_in(positions: Sequence[int], names: Sequence[object]) -> bool:
 
 
 def _loop(topology: Topology) -> str | None:
-    """The counts that are not said must follow from topics outside: no subtopology may wait for itself."""
+    """The counts that are not said must follow from topics outside: something has to flow into each loop. (A stream
+    that is joined or merged with its own repartition is such a one.)"""
     unknown = unsaid(topology)
-    while unknown:
-        found = {name for name, writers in unknown.items() if all(_is_known(each, unknown) for each in writers)}
-        if not found:
-            first = ", ".join(sorted(unknown)[:3])
-            return f"the numbers of partitions of {first} depend on each other: the topology has a loop"
-        unknown = {name: writers for name, writers in unknown.items() if name not in found}
+    outside = {name: 1 for each in topology.subtopologies for name in each.inputs if name not in unknown}
+    waiting = sorted(unknown - flowing(topology, outside).keys())
+    if waiting:
+        return f"the numbers of partitions of {', '.join(waiting[:3])} depend on each other: the topology has a loop"
     return None
 
 
-def unsaid(topology: Topology) -> dict[str, list[Subtopology]]:
-    """Topics of repartitions whose number of partitions is to be worked out, with the subtopologies that write them."""
+def unsaid(topology: Topology) -> frozenset[str]:
+    """Topics of repartitions whose number of partitions is to be worked out."""
     said = {
         topic.name
         for each in topology.subtopologies
         for topic in each.repartition_source_topics
         if topic.partitions != NOT_SAID
     }
-    unknown: dict[str, list[Subtopology]] = {}
+    return frozenset(name for each in topology.subtopologies for name in each.repartition_sink_topics) - said
+
+
+def flowing(topology: Topology, known: Mapping[str, int]) -> dict[str, int]:
+    """The highest known number of partitions that flows into each topic whose own is not said, around loops, too; those
+    that nothing flows into are left out. Each subtopology is passed once."""
+    unknown = unsaid(topology)
+    readers: dict[str, list[Subtopology]] = {}
     for each in topology.subtopologies:
-        for name in each.repartition_sink_topics:
-            if name not in said:
-                unknown.setdefault(name, []).append(each)
-    return unknown
-
-
-def _is_known(subtopology: Subtopology, unknown: Mapping[str, object]) -> bool:
-    return not any(name in unknown for name in subtopology.inputs)
+        for name in each.inputs:
+            readers.setdefault(name, []).append(each)
+    found: dict[str, int] = {}
+    for source in sorted(known, key=known.__getitem__, reverse=True):  # who is reached first is reached by the highest
+        reached = [source]
+        while reached:
+            for reader in readers.pop(reached.pop(), ()):
+                for name in reader.repartition_sink_topics:
+                    if name in unknown and name not in found:
+                        found[name] = known[source]
+                        reached.append(name)
+    return found

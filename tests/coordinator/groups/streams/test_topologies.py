@@ -107,7 +107,26 @@ def test_repartitions_that_are_joined_take_the_highest_number() -> None:
     assert {each.partitions for each in configured(joined, {"x": 2, "y": 5}).missing} == {5}
 
 
-LOOP = topology(sub("0", "x", reads=(internal("b"),), writes=("a",)), sub("1", reads=(internal("a"),), writes=("b",)))
+def test_a_stream_that_is_joined_with_its_own_repartition_has_the_partitions_of_its_source() -> None:
+    itself = topology(sub("0", "x", reads=(internal("a"),), writes=("a",), joined=JOINED))
+    assert fault_of(itself) is None
+    assert configured(itself, {"x": 3}).missing == (internal("a", 3),)
+
+
+def test_the_highest_number_goes_around_a_loop() -> None:
+    around = topology(
+        sub("0", "x", reads=(internal("c"),), writes=("a",)),
+        sub("1", reads=(internal("a"),), writes=("b",)),
+        sub("2", "y", reads=(internal("b"),), writes=("c",)),
+    )
+    assert fault_of(around) is None
+    for counts in ({"x": 2, "y": 5}, {"x": 5, "y": 2}):
+        assert {each.partitions for each in configured(around, counts).missing} == {5}
+
+
+LOOP = topology(
+    sub("0", reads=(internal("b"),), writes=("a",)), sub("1", reads=(internal("a"),), writes=("b",)), sub("2", "x")
+)
 FAULTS = {
     "a loop": (LOOP, "depend on each other: the topology has a loop"),
     "nobody writes": (topology(sub("0", "x", reads=(internal("a"),))), "nothing writes to a"),

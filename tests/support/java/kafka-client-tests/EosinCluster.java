@@ -1,0 +1,360 @@
+package org.apache.kafka.common.test.junit;
+
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.net.HttpURLConnection;
+import java.net.URI;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.time.Instant;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.stream.Collectors;
+import kafka.server.ControllerServer;
+import kafka.server.KafkaBroker;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.FeatureUpdate;
+import org.apache.kafka.clients.admin.TopicDescription;
+import org.apache.kafka.clients.admin.UpdateFeaturesOptions;
+import org.apache.kafka.clients.consumer.GroupProtocol;
+import org.apache.kafka.common.Node;
+import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
+import org.apache.kafka.common.network.ListenerName;
+import org.apache.kafka.common.security.auth.SecurityProtocol;
+import org.apache.kafka.common.test.ClusterInstance;
+import org.apache.kafka.common.test.JaasUtils;
+import org.apache.kafka.common.test.api.ClusterConfig;
+import org.apache.kafka.common.test.api.Type;
+import org.opentest4j.TestAbortedException;
+
+/**
+ * What a test of Apache Kafka's is given as its cluster: an Eosin in a process of its own, with the test's settings.
+ * Where the test wants several brokers it is a lab's with as many nodes in front of it. A test that wants what only a
+ * broker in this JVM has is left out, with the name of that.
+ */
+public final class EosinCluster {
+    static final String AGAIN = "as with controllers of their own";
+    private static final String TRANSACTIONS = "transaction.version"; // which goes up only
+    private static final String PYTHON = System.getProperty("eosin.python");
+    private static final Duration LONGEST = Duration.ofSeconds(60);
+    private static final Duration PAUSE = Duration.ofMillis(20);
+
+    private final ClusterConfig config;
+    private final Type type;
+    private final Path folder;
+    private Process process;
+    private List<String> addresses = List.of();
+    private String control;
+    private boolean everStarted;
+    private boolean stopped;
+
+    EosinCluster(ClusterConfig config, Type type) {
+        this.config = config;
+        this.type = type;
+        try {
+            this.folder = Files.createTempDirectory("cluster-");
+        } catch (IOException failed) {
+            throw new UncheckedIOException(failed);
+        }
+    }
+
+    /** This cluster as tests see it: its public methods, and the interface's own for all others. */
+    ClusterInstance instance() {
+        return Stand.in(ClusterInstance.class, this);
+    }
+
+    // --- what the cluster is
+
+    public Type type() {
+        return type;
+    }
+
+    public ClusterConfig config() {
+        return config;
+    }
+
+    public ListenerName clientListener() {
+        return config.brokerListenerName();
+    }
+
+    public String bootstrapServers() {
+        return String.join(",", addresses);
+    }
+
+    public List<Integer> brokerBoundPorts() {
+        return addresses.stream().map(each -> Integer.valueOf(each.substring(each.lastIndexOf(':') + 1))).toList();
+    }
+
+    public Map<Integer, KafkaBroker> brokers() throws Exception {
+        Map<Integer, KafkaBroker> brokers = new TreeMap<>();
+        for (Node each : nodes()) {
+            brokers.put(each.id(), Stand.in(KafkaBroker.class, new OutsideBroker(this, each.id(), each.port())));
+        }
+        return brokers;
+    }
+
+    public Map<Integer, ControllerServer> controllers() {
+        return Map.of(); // nobody waits for them
+    }
+
+    public Set<Integer> brokerIds() throws Exception {
+        return nodes().stream().map(Node::id).collect(Collectors.toSet());
+    }
+
+    List<Node> nodes() throws Exception {
+        try (Admin admin = instance().admin()) {
+            return List.copyOf(admin.describeCluster().nodes().get());
+        }
+    }
+
+    public String clusterId() throws Exception {
+        try (Admin admin = instance().admin()) {
+            return admin.describeCluster().clusterId().get();
+        }
+    }
+
+    public Set<GroupProtocol> supportedGroupProtocols() {
+        return config.features().entrySet().stream()
+                .anyMatch(each -> each.getKey().featureName().equals("group.version") && each.getValue() == 0)
+                ? Set.of(GroupProtocol.CLASSIC)
+                : Set.of(GroupProtocol.CLASSIC, GroupProtocol.CONSUMER);
+    }
+
+    public Map<String, Object> setClientSslConfig(Map<String, Object> settings) {
+        return settings;
+    }
+
+    public Optional<?> firstFatalException() {
+        return Optional.empty();
+    }
+
+    public Optional<?> firstNonFatalException() {
+        return Optional.empty();
+    }
+
+    public List<?> authorizers() {
+        return List.of(); // whoever is told that an ACL is there can rely on it: nothing is to be waited for
+    }
+
+    // --- its life
+
+    public boolean started() {
+        return everStarted;
+    }
+
+    public boolean stopped() {
+        return stopped;
+    }
+
+    public void start() throws Exception {
+        if (everStarted) {
+            return;
+        }
+        if (config.brokerSecurityProtocol() == SecurityProtocol.SSL
+                || config.brokerSecurityProtocol() == SecurityProtocol.SASL_SSL) {
+            throw new TestAbortedException("it makes certificates for brokers in its own process");
+        }
+        if (!config.perServerOverrideProperties().isEmpty()) {
+            throw new TestAbortedException("its brokers differ in their settings");
+        }
+        everStarted = true;
+        launch();
+        finalizeFeatures();
+    }
+
+    public void stop() throws Exception {
+        stopped = true;
+        end();
+        try (var files = Files.walk(folder)) {
+            files.sorted((one, other) -> other.compareTo(one)).forEach(each -> each.toFile().delete());
+        }
+    }
+
+    public void shutdownBroker(int id) throws Exception {
+        if (control != null) {
+            tellNode(id, "down");
+        } else {
+            end();
+        }
+    }
+
+    public void startBroker(int id) throws Exception {
+        if (control != null) {
+            tellNode(id, "up");
+        } else {
+            launch();
+        }
+    }
+
+    private void launch() throws Exception {
+        Path ready = folder.resolve("ready");
+        Files.deleteIfExists(ready);
+        List<String> command = new ArrayList<>(List.of(PYTHON, "-m", "eosin.cli"));
+        command.addAll(config.numBrokers() > 1 ? lab(ready) : serve());
+        Path log = folder.resolve("log");
+        process = new ProcessBuilder(command)
+                .redirectOutput(config.numBrokers() > 1 ? log.toFile() : ready.toFile())
+                .redirectError(log.toFile())
+                .start();
+        String said = waitFor("ready line", () -> {
+            if (!process.isAlive()) {
+                throw new TestAbortedException("Eosin does not start with its settings: " + lastLine(log));
+            }
+            String text = Files.exists(ready) ? Files.readString(ready) : "";
+            return text.endsWith("\n") ? text : null;
+        });
+        if (config.numBrokers() > 1) {
+            List<String> lines = said.lines().toList();
+            addresses = List.of(lines.get(0).split(","));
+            control = lines.get(1);
+        } else {
+            addresses = List.of(said.replaceFirst("(?s).* ready on ([^ ,]+).*", "$1"));
+        }
+    }
+
+    private List<String> serve() throws IOException {
+        Map<String, String> settings = settings();
+        settings.put("node.id", "0");
+        String file = settings.entrySet().stream()
+                .map(each -> each.getKey() + "=" + each.getValue() + "\n").collect(Collectors.joining());
+        Path properties = Files.writeString(folder.resolve("broker.properties"), file);
+        String address = addresses.isEmpty() ? "127.0.0.1:0" : addresses.get(0); // a restart takes the same port again
+        return List.of("serve", "--config", properties.toString(), "--data-dir", folder.resolve("data").toString(),
+                "--listen", config.brokerListenerName().value() + "=" + address);
+    }
+
+    private List<String> lab(Path ready) {
+        List<String> command = new ArrayList<>(List.of("lab", "--behaviour", "eosin", "--disk", "memory", "--control",
+                "0", "--nodes", String.valueOf(config.numBrokers()), "--ready-file", ready.toString()));
+        settings().forEach((name, value) -> command.addAll(List.of("--set", name + "=" + value)));
+        return command;
+    }
+
+    private Map<String, String> settings() {
+        Map<String, String> settings = new TreeMap<>(config.serverProperties());
+        settings.keySet().removeIf(each -> each.startsWith("log.unclean.")); // no setting of Apache Kafka's, either
+        config.features().forEach((feature, level) -> {
+            if (feature.featureName().equals(TRANSACTIONS)) {
+                settings.put("eosin.transaction.version", String.valueOf(level));
+            }
+        });
+        String protocol = config.brokerSecurityProtocol().name;
+        if (config.numBrokers() == 1 && !protocol.equals(config.brokerListenerName().value())) {
+            settings.put("listener.security.protocol.map", config.brokerListenerName().value() + ":" + protocol);
+        }
+        if (config.brokerSecurityProtocol() == SecurityProtocol.SASL_PLAINTEXT) {
+            settings.putIfAbsent("sasl.enabled.mechanisms", "PLAIN");
+            settings.putIfAbsent("sasl.jaas.config", String.format(
+                    "org.apache.kafka.common.security.plain.PlainLoginModule required user_%s=\"%s\" user_%s=\"%s\";",
+                    JaasUtils.KAFKA_PLAIN_ADMIN, JaasUtils.KAFKA_PLAIN_ADMIN_PASSWORD,
+                    JaasUtils.KAFKA_PLAIN_USER1, JaasUtils.KAFKA_PLAIN_USER1_PASSWORD));
+            settings.putIfAbsent("authorizer.class.name", "org.apache.kafka.metadata.authorizer.StandardAuthorizer");
+            settings.putIfAbsent("allow.everyone.if.no.acl.found", "false");
+            settings.putIfAbsent("super.users", "User:" + JaasUtils.KAFKA_PLAIN_ADMIN);
+        }
+        return settings;
+    }
+
+    private void finalizeFeatures() throws Exception {
+        if (config.features().isEmpty()) {
+            return;
+        }
+        try (Admin admin = instance().admin()) {
+            var known = admin.describeFeatures().featureMetadata().get().finalizedFeatures();
+            Map<String, FeatureUpdate> updates = new TreeMap<>();
+            config.features().forEach((feature, level) -> {
+                short now = known.containsKey(feature.featureName())
+                        ? known.get(feature.featureName()).maxVersionLevel() : 0;
+                if (now != level && !feature.featureName().equals(TRANSACTIONS)) {
+                    updates.put(feature.featureName(), new FeatureUpdate(level, level > now
+                            ? FeatureUpdate.UpgradeType.UPGRADE : FeatureUpdate.UpgradeType.SAFE_DOWNGRADE));
+                }
+            });
+            if (!updates.isEmpty()) {
+                admin.updateFeatures(updates, new UpdateFeaturesOptions()).all().get();
+            }
+        } catch (ExecutionException refused) {
+            throw new TestAbortedException("Eosin does not take its features: " + refused.getCause().getMessage());
+        }
+    }
+
+    private void end() throws InterruptedException {
+        if (process != null) {
+            process.destroy();
+            if (!process.waitFor(LONGEST.toSeconds(), TimeUnit.SECONDS)) {
+                process.destroyForcibly().waitFor();
+            }
+            process = null;
+        }
+    }
+
+    private void tellNode(int id, String what) throws IOException {
+        var request = (HttpURLConnection) URI.create(control + "/nodes/" + id + "/" + what).toURL().openConnection();
+        request.setRequestMethod("POST");
+        request.setRequestProperty("Content-Type", "application/json");
+        request.setRequestProperty("Connection", "close");
+        request.setDoOutput(true);
+        request.getOutputStream().write("{}".getBytes());
+        if (request.getResponseCode() >= 300) {
+            throw new IOException(request.getURL() + ": " + new String(request.getErrorStream().readAllBytes()));
+        }
+    }
+
+    // --- what it waits for
+
+    public void waitForReadyBrokers() { }
+
+    public void ensureConsistentMetadata() { }
+
+    public void waitTopicCreation(String topic, int partitions) throws Exception {
+        waitFor(topic + " with " + partitions + " partitions", () -> {
+            Optional<TopicDescription> found = described(topic);
+            return found.filter(each -> each.partitions().size() == partitions)
+                    .filter(each -> each.partitions().stream().allMatch(one -> one.leader() != null)).orElse(null);
+        });
+    }
+
+    public void waitTopicDeletion(String topic) throws Exception {
+        waitFor("the end of " + topic, () -> described(topic).isPresent() ? null : topic);
+    }
+
+    Optional<TopicDescription> described(String topic) throws Exception {
+        try (Admin admin = instance().admin()) {
+            return Optional.of(admin.describeTopics(List.of(topic)).topicNameValues().get(topic).get());
+        } catch (ExecutionException failed) {
+            if (failed.getCause() instanceof UnknownTopicOrPartitionException) {
+                return Optional.empty();
+            }
+            throw failed;
+        }
+    }
+
+    private interface Question<T> {
+        /** Null: not yet. */
+        T ask() throws Exception;
+    }
+
+    private static <T> T waitFor(String what, Question<T> question) throws Exception {
+        Instant end = Instant.now().plus(LONGEST);
+        while (Instant.now().isBefore(end)) {
+            T answer = question.ask();
+            if (answer != null) {
+                return answer;
+            }
+            Thread.sleep(PAUSE.toMillis());
+        }
+        throw new AssertionError("in vain waited for " + what);
+    }
+
+    private static String lastLine(Path log) throws IOException {
+        List<String> lines = Files.exists(log) ? Files.readAllLines(log) : List.of();
+        return lines.isEmpty() ? "" : lines.get(lines.size() - 1);
+    }
+}
