@@ -38,8 +38,7 @@ def explain_group(facts: GroupFacts) -> Explained:
     """Explain the lag of a group."""
     subject = name(facts.group)
     if not facts.state:
-        sentence = f"there is no group {subject}: it was never used, or its offsets have expired."
-        return Explained(facts.group, sentence, next=Next("`eosin groups list` shows the others."), is_known=False)
+        return Explained(facts.group, *_nobody(facts, subject), is_known=False)
     if facts.shared is not None:
         return explain_share_group(facts)
     sentence, rebalance = _sentence(facts, subject), _rebalance(facts)
@@ -68,6 +67,17 @@ def explain_group(facts: GroupFacts) -> Explained:
         timeline=() if facts.history is None else in_words(facts.history.events),
         sources=facts.sources,
     )
+
+
+def _nobody(facts: GroupFacts, subject: str) -> tuple[str, str, tuple[str, ...], Next]:
+    """Sentence, cause, evidence and remedy of a group that is not there, or that nobody serves."""
+    others = "`eosin groups list` shows the others."
+    if not facts.unserved:
+        return f"there is no group {subject}: it was never used, or its offsets have expired.", "", (), Next(others)
+    kinds = f"{' and '.join(facts.unserved)} {'is' if len(facts.unserved) == 1 else 'are'} 0 here"
+    sentence = f"there is no group {subject} that is served: {kinds}, so that groups by their protocols are refused."
+    remedy = f"`eosin features upgrade {' '.join(facts.unserved)}` lets them be served; {others}"
+    return sentence, "feature_level", (), Next(remedy)
 
 
 def _waits(facts: GroupFacts) -> list[str]:

@@ -1,6 +1,7 @@
 """Groups of the new protocols are refused with a sentence, and each of them is told once in the log."""
 
 import logging
+import re
 
 import pytest
 from data_broker import DataBroker, refused
@@ -91,6 +92,7 @@ async def test_a_request_of_a_new_protocol_hears_how_to_go_on_without_it(
     answer = await (await unserving()).call(api, message, version)
     assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
     assert "group.protocol=classic" in answer.error_message
+    assert re.search(r"`eosin features upgrade (group|share|streams)\.version`", answer.error_message)
     told = refused(api, message, ErrorCode.UNKNOWN_SERVER_ERROR, version)
     assert (told.error_code, told.error_message) == (ErrorCode.UNKNOWN_SERVER_ERROR, None)
 
@@ -103,6 +105,7 @@ async def test_each_group_that_is_asked_for_has_an_entry_of_its_own(api: Api, me
         (group, ErrorCode.UNSUPPORTED_VERSION) for group in ASKED
     ]
     assert all("group.protocol=classic" in each.error_message for each in answer.groups)
+    assert all("`eosin features upgrade " in each.error_message for each in answer.groups)
     told = refused(api, message, ErrorCode.UNKNOWN_SERVER_ERROR, version)
     assert [each.error_code for each in told.groups] == [ErrorCode.UNKNOWN_SERVER_ERROR] * 3
 
