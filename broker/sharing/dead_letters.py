@@ -98,13 +98,13 @@ class DeadLetters:
         cluster: Cluster,
         log_of: "Callable[[TopicPartition], PartitionLog | ErrorCode]",
         clock: Clock,
-        prefix: str,
-        creates_topics: bool,
+        prefix: Callable[[], str],
+        creates_topics: Callable[[], bool],
         counts: "ShareCounts",
         append_elsewhere: AppendElsewhere | None = None,
     ) -> None:
         """`log_of` gives the log of a partition that this broker leads, and `append_elsewhere` writes to those that
-        others lead; topics have the `prefix`."""
+        others lead; topics have the `prefix`, and are made if it `creates_topics`, which both may change."""
         self._append_elsewhere = append_elsewhere
         self.clock = clock
         self._cluster = cluster
@@ -184,8 +184,9 @@ class DeadLetters:
         """The topic that the letters go to. Raises Forbidden, Passing."""
         if not name:
             raise Forbidden("the group has no topic for them any more (errors.deadletterqueue.topic.name)")
-        if name.startswith(PREFIX_OF_INTERNAL) or not name.startswith(self._prefix):
-            raise Forbidden(f"the name of their topic, {name!r}, must begin with {self._prefix!r}, and not with __")
+        prefix = self._prefix()
+        if name.startswith(PREFIX_OF_INTERNAL) or not name.startswith(prefix):
+            raise Forbidden(f"the name of their topic, {name!r}, must begin with {prefix!r}, and not with __")
         if name == source.name.topic:
             raise Forbidden(f"{name} would be a dead-letter topic for itself, and each letter would make another one")
         topic = self._cluster.topics.get(name)
@@ -196,7 +197,7 @@ class DeadLetters:
         return topic
 
     async def _created(self, name: str) -> Topic:
-        if not self._creates_topics:
+        if not self._creates_topics():
             text = "is not there, and none is created (errors.deadletterqueue.auto.create.topics.enable)"
             raise Forbidden(f"{name} {text}")
         outcome = await self._cluster.create_topic(name, configs=_TOPIC_CONFIGS)

@@ -10,6 +10,7 @@ from share_fakes import ACCEPT, REJECT, RELEASE, FakeShareStateStore, StoredStat
 from eosin.broker.sharing.dead_letters import LONGEST_RETRY_MS
 from eosin.coordinator.groups.rules.config import ShareGroupConfig
 from eosin.coordinator.share_states import DeliveryState, StateBatch
+from eosin.model.cluster import ConfigChange
 from eosin.model.features import DEAD_LETTERS_LEVEL, SHARE_VERSION
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import IsolationLevel
@@ -163,6 +164,7 @@ async def test_a_broker_that_stops_does_not_wait_for_letters_that_cannot_be_writ
         ("other.orders", "must begin with 'dlq.'"),
         ("dlq.closed", "errors.deadletterqueue.group.enable"),
         ("dlq.missing", "errors.deadletterqueue.auto.create.topics.enable"),
+        ("dlq.compacted", "INVALID_RECORD"),
     ],
 )
 async def test_where_there_can_be_no_letters_records_are_given_up_and_the_log_says_why(
@@ -171,6 +173,9 @@ async def test_where_there_can_be_no_letters_records_are_given_up_and_the_log_sa
     workers = await started("a", "b", config=with_topic(name), to=None)
     if name == "dlq.closed":
         await workers.broker.create_topic(name)
+    elif name == "dlq.compacted":
+        how = {"errors_deadletterqueue_group_enable": "true", "cleanup_policy": "compact"}
+        await workers.broker.create_topic(name, **how)
     elif name == "other.orders":
         await workers.broker.create_topic(name, errors_deadletterqueue_group_enable="true")
     await reject_all(workers)
@@ -195,6 +200,25 @@ async def test_a_missing_topic_is_created_where_that_is_allowed() -> None:
     assert texts(await letters(workers)) == ["a"]
     configs = workers.broker.cluster.topics[TO].configs
     assert configs == {"errors.deadletterqueue.group.enable": "true", "message.timestamp.type": "CreateTime"}
+
+
+@pytest.mark.parametrize("of_all", [True, False], ids=["of all brokers", "of this one"])
+async def test_what_the_broker_says_of_dead_letters_changes_while_it_runs(of_all: bool) -> None:
+    workers = await started("a", config=with_topic("dead-orders"), to=None)
+    member = await reject_all(workers)
+    cluster = workers.broker.cluster
+    outcome = await cluster.alter_broker_configs(
+        None if of_all else cluster.node_id,
+        [
+            ConfigChange("errors.deadletterqueue.topic.name.prefix", "dead-"),
+            ConfigChange("errors.deadletterqueue.auto.create.topics.enable", "true"),
+        ],
+    )
+    assert outcome.error is NONE
+    await workers.broker.produce(batch("b"))
+    assert values(await member.fetch()) == ["b"]
+    assert await member.acknowledge((1, 1, (REJECT,))) is NONE
+    assert texts(await letters(workers, "dead-orders")) == ["b"], "of the first one there could be none"
 
 
 async def test_a_topic_that_is_deleted_and_made_again_gets_the_next_letters() -> None:
