@@ -24,6 +24,7 @@ NAMES = (
     "testing",
     "growth",
     "groups",
+    "many_groups",
     "recovery",
     "compaction",
     "state_log",
