@@ -38,7 +38,7 @@ from eosin.runtime.clock import SystemClock
 
 GROUP: Final = "Many groups"
 REST_MS: Final = 2_000
-"""Turns are watched for so long while the groups are at rest."""
+"""Turns are watched for so long while the groups are at rest: time for a look for offsets to forget, too."""
 BEATS: Final = 5_000
 """Heartbeats meanwhile, of groups that are chosen in turn."""
 SESSION_MS: Final = 5_000
@@ -135,6 +135,7 @@ class _Groups:
                 share=ShareGroupConfig(session_timeout_ms=session_ms),
                 streams=StreamsGroupConfig(session_timeout_ms=session_ms, initial_rebalance_delay_ms=0),
                 eosin_group_max_groups=1_000_000,
+                offsets_retention_check_interval_ms=REST_MS // 2,
             ),
             topics=Cluster(1, 1),
             share=ShareSurroundings(self.states),
@@ -200,6 +201,7 @@ async def _of_kind(kind: Kind, count: int, collections: FullCollections) -> list
             await groups.beat(names[number * 7919 % count])
             await asyncio.sleep(0)
         collections.check()  # as a broker does every ten seconds
+        groups.coordinator.topic_deleted("another")
         await asyncio.sleep(REST_MS / 1000)
     with _Work() as load:
         stopped = await groups.restarted(SESSION_MS)

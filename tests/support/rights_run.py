@@ -26,6 +26,7 @@ from eosin.model.acls import Acl
 from eosin.model.resources import Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
+from eosin.protocol.names import uuid_text
 from eosin.protocol.schemas.create_acls import AclCreation, CreateAclsRequest
 from eosin.protocol.schemas.create_topics import CreatableTopic, CreateTopicsRequest
 from eosin.protocol.schemas.describe_acls import DescribeAclsRequest
@@ -189,7 +190,7 @@ def _lines(part: Any, path: str, world: World, *, messages: bool) -> Iterator[st
 
 
 def _shown(value: Any, world: World) -> str:
-    return str(value).replace(f"{world.prefix}-", "")
+    return str(value).replace(f"{world.prefix}-", "").replace(uuid_text(world.topic_id), "ID")
 
 
 # Apache Kafka --------------------------------------------------------------------------------------------------------

@@ -22,6 +22,9 @@ _DONE = "an abort where nothing has begun is done (transactions.md 4.5.1)"
 _JUDGED = "the entry is refused with 42 (security.md 4.5.3), where Apache Kafka has an unknown error"
 _UNKNOWN = ("of an unknown type", "with an unknown pattern", "with an unknown operation", "with an unknown permission")
 
+_AT_ONCE = "internal topics are created before the answer, where Apache Kafka says that they will be"
+_KEPT = "Eosin keeps descriptions of topologies itself, Apache Kafka in a plugin that it does not have"
+
 DIFFERENT: Final = {
     ("Metadata that creates", "all rights"): _CREATED,
     ("Metadata that creates", "without DESCRIBE topic"): _CREATED,
@@ -39,6 +42,9 @@ DIFFERENT: Final = {
     },
     ("CreateAcls, with any permission", "super user"): _JUDGED,
     ("EndTxn", "all rights"): _DONE,
+    ("StreamsGroupHeartbeat that creates", "all rights"): _AT_ONCE,
+    ("StreamsGroupHeartbeat that creates, by the cluster", "all rights"): _AT_ONCE,
+    ("StreamsGroupTopologyDescriptionUpdate", "all rights"): _KEPT,
 }
 """Why Eosin answers otherwise, by case and variant."""
 

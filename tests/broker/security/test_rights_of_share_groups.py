@@ -8,7 +8,6 @@ from guarded_broker import ADMIN, GuardedBroker, guarded_broker
 from waiting import until
 
 from eosin.coordinator.share_states import SharePartition, ShareStateSummary
-from eosin.model.features import SHARE_VERSION
 from eosin.model.resources import Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -29,11 +28,8 @@ from eosin.protocol.schemas.initialize_share_group_state import (
     InitializeStateData,
     InitializeStatePartition,
 )
-from eosin.protocol.schemas.share_acknowledge import ShareAcknowledgeRequest
-from eosin.protocol.schemas.share_fetch import ShareFetchRequest
 from eosin.protocol.schemas.share_group_describe import ShareGroupDescribeRequest
 from eosin.protocol.schemas.share_group_heartbeat import ShareGroupHeartbeatRequest
-from eosin.protocol.schemas.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
 ALICE = "User:alice"
 K = ApiKey
@@ -64,24 +60,6 @@ async def test_a_member_reads_its_group_and_may_know_of_every_topic_that_it_name
     await broker.grant(ALICE, Operation.DESCRIBE, "mine")
     assert (await beat(broker, "mine", "yours")).error_code == NO_TOPIC
     assert (await beat(broker, "mine")).error_code == NONE
-
-
-async def fetch(broker: GuardedBroker) -> Any:
-    return await broker.ask(ALICE, ApiKey.SHARE_FETCH, ShareFetchRequest(group_id="g", member_id="m"), version=2)
-
-
-async def acknowledge(broker: GuardedBroker) -> Any:
-    request = ShareAcknowledgeRequest(group_id="g", member_id="m", share_session_epoch=1)
-    return await broker.ask(ALICE, ApiKey.SHARE_ACKNOWLEDGE, request, version=2)
-
-
-@pytest.mark.parametrize("asked", [beat, fetch, acknowledge])
-async def test_that_share_groups_are_not_served_is_told_before_a_denial(broker: GuardedBroker, asked: Any) -> None:
-    assert (await asked(broker)).error_code == NO_GROUP
-    lowered = (FeatureUpdateKey(SHARE_VERSION, 0, upgrade_type=2),)
-    request = UpdateFeaturesRequest(feature_updates=lowered)
-    assert (await broker.ask(ADMIN, ApiKey.UPDATE_FEATURES, request, version=1)).error_code == NONE
-    assert (await asked(broker)).error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
 async def test_a_group_is_described_to_whoever_may_know_of_it(broker: GuardedBroker) -> None:

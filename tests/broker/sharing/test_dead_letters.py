@@ -1,6 +1,7 @@
 """Dead letters (KIP-1191; share-partitions.md 7): a record is archived when its letter is durable; and what keeps
 letters from being written: a full disk, a topic that is gone, one that forbids it."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -204,7 +205,8 @@ async def test_a_missing_topic_is_created_where_that_is_allowed() -> None:
 
 @pytest.mark.parametrize("of_all", [True, False], ids=["of all brokers", "of this one"])
 async def test_what_the_broker_says_of_dead_letters_changes_while_it_runs(of_all: bool) -> None:
-    workers = await started("a", config=with_topic("dead-orders"), to=None)
+    config = replace(CONFIG, deadletterqueue_topic_name="dead-orders")
+    workers = await started("a", config=config, to=None)
     member = await reject_all(workers)
     cluster = workers.broker.cluster
     outcome = await cluster.alter_broker_configs(
