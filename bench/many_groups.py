@@ -95,14 +95,16 @@ KINDS: Final = (
 
 def run(quick: bool = False) -> list[Row]:
     """Each kind, with more and more groups."""
+    gc.collect()
+    gc.freeze()  # as a broker does with all that its start has made
     collections = FullCollections.of_this_process(_soon)
     rows: list[Row] = []
     for kind in KINDS:
         rows += asyncio.run(_memory(kind, 1_000 if quick else 10_000))
         for count in (1_000,) if quick else (10_000, 100_000):
             rows += asyncio.run(_of_kind(kind, count, collections))
-            gc.unfreeze()
             gc.collect()
+            gc.freeze()
     return rows
 
 
@@ -143,7 +145,7 @@ class _Groups:
 
     async def beat(self, group_id: str) -> None:
         """The next heartbeat of a group's member. Each brings its own strings, as one from a socket does."""
-        member_id = f"{group_id}-{0:022}"
+        member_id = f"member-{group_id[-20:]}"
         told = await self.kind.beat(
             self.coordinator, group_id[:1] + group_id[1:], member_id, self.epochs.get(group_id, 0)
         )
