@@ -28,6 +28,8 @@ from eosin.observe.recorder.wording import (
     typed,
 )
 
+FEATURE_LEVEL: Final = "feature_level"
+"""The cause of a group that nobody serves, if there is one."""
 LOOP_MS: Final = 600_000
 """Rebalances within this time make a loop ..."""
 LOOP: Final = 5
@@ -74,10 +76,13 @@ def _nobody(facts: GroupFacts, subject: str) -> tuple[str, str, tuple[str, ...],
     others = "`eosin groups list` shows the others."
     if not facts.unserved:
         return f"there is no group {subject}: it was never used, or its offsets have expired.", "", (), Next(others)
-    kinds = f"{' and '.join(facts.unserved)} {'is' if len(facts.unserved) == 1 else 'are'} 0 here"
-    sentence = f"there is no group {subject} that is served: {kinds}, so that groups by their protocols are refused."
-    remedy = f"`eosin features upgrade {' '.join(facts.unserved)}` lets them be served; {others}"
-    return sentence, "feature_level", (), Next(remedy)
+    is_one = len(facts.unserved) == 1
+    kinds = f"{' and '.join(facts.unserved)} {'is' if is_one else 'are'} 0 here"
+    refused = f"groups by {'its protocol' if is_one else 'their protocols'} are refused"
+    sentence = f"there is no group {subject} that is served: {kinds}, so that {refused}."
+    served = f"`eosin features upgrade {' '.join(facts.unserved)}` lets {'it' if is_one else 'them'} be served"
+    remedy = f"{served}; {others}"
+    return sentence, FEATURE_LEVEL, (), Next(remedy)
 
 
 def _waits(facts: GroupFacts) -> list[str]:
