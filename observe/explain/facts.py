@@ -375,4 +375,4 @@ class GroupFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     shared: tuple[SharedPartition, ...] | None = None
     """The partitions of a share group (KIP-932), a few of them; None for one of another kind."""
     unserved: tuple[str, ...] = ()
-    """Where there is no group: the features at level 0, for which groups of their kinds are refused."""
+    """The features at level 0, of which groups are refused; of a group that is not there alone."""
