@@ -39,6 +39,8 @@ from eosin.runtime.clock import SystemClock
 GROUP: Final = "Many groups"
 REST_MS: Final = 2_000
 """Turns are watched for so long while the groups are at rest: time for a look for offsets to forget, too."""
+PARTITIONS: Final = 50
+"""Of `__consumer_offsets`, by default."""
 BEATS: Final = 5_000
 """Heartbeats meanwhile, of groups that are chosen in turn."""
 SESSION_MS: Final = 5_000
@@ -121,7 +123,7 @@ class _Groups:
 
     def __init__(self, kind: Kind) -> None:
         self.kind = kind
-        self.logs = FakeOffsetsLogs()
+        self.logs = FakeOffsetsLogs(PARTITIONS)
         self.states = FakeShareStates()
         self.epochs: dict[str, int] = {}
         self.coordinator = self._made(LONG_MS)
@@ -164,12 +166,11 @@ class _Groups:
             self.states.calls.clear()
             await asyncio.sleep(0)
 
-    async def restarted(self, session_ms: int) -> GroupCoordinator:
-        """Stop the coordinator, and let another read its log. Returns the old one: it takes a while to let go."""
+    async def stop(self, session_ms: int) -> GroupCoordinator:
+        """Stop the coordinator, and put another in its place. Returns the old one: it takes a while to let go."""
         stopped = self.coordinator
         await stopped.stop()
         self.coordinator = self._made(session_ms)
-        await self.coordinator.load()
         return stopped
 
 
@@ -205,8 +206,10 @@ async def _of_kind(kind: Kind, count: int, collections: FullCollections) -> list
         collections.check()  # as a broker does every ten seconds
         groups.coordinator.topic_deleted("another")
         await asyncio.sleep(REST_MS / 1000)
+    stopped = await groups.stop(SESSION_MS)
+    await asyncio.sleep(0)
     with _Work() as load:
-        stopped = await groups.restarted(SESSION_MS)
+        await groups.coordinator.load()
         await asyncio.sleep(0)
     del stopped
     await asyncio.sleep(max(0, SESSION_MS - LOADED_BEFORE_MS) / 1000)
