@@ -26,6 +26,7 @@ NAMES = (
     "testing",
     "growth",
     "groups",
+    "many_groups",
     "recovery",
     "compaction",
     "state_log",

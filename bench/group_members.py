@@ -60,11 +60,12 @@ class Steps:
             self._is_over = True
 
     def _turn(self) -> None:
+        if self._is_over:
+            return  # what has come since is no part of it
         now = time.thread_time()
         self.longest_ms = max(self.longest_ms, (now - self._begun) * 1e3)
         self._begun = now
-        if not self._is_over:
-            asyncio.get_running_loop().call_soon(self._turn)
+        asyncio.get_running_loop().call_soon(self._turn)
 
 
 class Member:

@@ -34,15 +34,15 @@ class GroupProtocol(Enum):
 
     CONSUMER = (
         "The consumer rebalance protocol (KIP-848) is not served here, group.version is 0:"
-        " set group.protocol=classic in the consumer."
+        " `eosin features upgrade group.version` changes that; until then set group.protocol=classic in the consumer."
     )
     SHARE = (
-        "Share groups (KIP-932) are not served here, share.version is 0:"
-        " use a consumer with group.protocol=classic instead of a share consumer."
+        "Share groups (KIP-932) are not served here, share.version is 0: `eosin features upgrade share.version` changes"
+        " that; until then use a consumer with group.protocol=classic instead of a share consumer."
     )
     STREAMS = (
-        "The streams rebalance protocol (KIP-1071) is not served here, streams.version is 0:"
-        " set group.protocol=classic in the application."
+        "The streams rebalance protocol (KIP-1071) is not served here, streams.version is 0: `eosin features upgrade"
+        " streams.version` changes that; until then set group.protocol=classic in the application."
     )
 
 

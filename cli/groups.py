@@ -21,6 +21,7 @@ from eosin.client.errors import BrokerError
 from eosin.client.groups import (
     CLASSIC,
     CONSUMER,
+    KIND_OF_FEATURE,
     SHARE,
     STREAMS,
     GroupAdmin,
@@ -431,7 +432,13 @@ _ACTIONS: Final[Mapping[str, Action]] = {
 
 async def _absent(admin: GroupAdmin, name: str) -> NotThere:
     """The error that no group of consumers has that name; one of another type may."""
-    kind = next((each.type for each in await admin.list_groups() if each.group_id == name), "")
+    found = next((each for each in await admin.list_groups() if each.group_id == name), None)
+    kind = "" if found is None else found.type
+    for feature in () if found is None else await admin.unserved(found.coordinator):
+        if kind == KIND_OF_FEATURE[feature]:
+            return NotThere(
+                f"group {name!r} is a {kind} group, and {feature} is 0: eosin features upgrade {feature} serves it"
+            )
     if kind in _CONSUMING:
         return no_such("group", name)
     return NotThere(f"group {name!r} is a {kind} group: kafka-{kind}-groups.sh describes it")

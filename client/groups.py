@@ -68,6 +68,8 @@ SHARE: Final = "share"
 """The type of a share group (KIP-932)."""
 STREAMS: Final = "streams"
 """The type of a group of Kafka Streams (KIP-1071)."""
+KIND_OF_FEATURE: Final = {"group.version": CONSUMER, "share.version": SHARE, "streams.version": STREAMS}
+"""The types of groups that are served from level 1 of a feature on."""
 _NOT_THIS_KIND: Final = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION)
 _CONSUMER_MEMBER: Final = 1
 _NO_OFFSET: Final = -1
@@ -190,6 +192,12 @@ class GroupAdmin:
             return _classic(node, found)
 
         return await self._client.retry(attempt)
+
+    async def unserved(self, node: int) -> tuple[str, ...]:
+        """The features, at level 0, for which the coordinator refuses groups of a kind that it knows."""
+        versions = (await self._client.peer(node)).versions
+        known, levels = versions.supported_features, versions.features
+        return tuple(each for each in KIND_OF_FEATURE if each in known and not levels.get(each))
 
     async def _described_anew(self, node: int, group_id: str) -> GroupDescription:
         """The group where it is one of KIP-848, KIP-932 or KIP-1071."""

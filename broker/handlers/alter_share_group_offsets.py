@@ -36,6 +36,7 @@ _MESSAGES: Final[Mapping[ErrorCode, str]] = {
     _UNKNOWN: "There is no such partition.",
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "The client may not read this topic.",
 }
+_ACCESS: Final = Access((on_the_group(Operation.READ), on_each(Operation.READ, ResourceType.TOPIC)), is_asked_late=True)
 
 
 async def handle(
@@ -45,6 +46,8 @@ async def handle(
         return AlterShareGroupOffsetsResponse(
             error_code=ErrorCode.UNSUPPORTED_VERSION, error_message=GroupProtocol.SHARE.value
         )
+    if error := _ACCESS.denial(request, context):
+        return refuse(request, context, error)
     asked = _Asked(request, context, services)
     count = len(request.topics) + sum(len(topic.partitions) for topic in request.topics)
     await made_for_each(asked.find(), count, context, services)
@@ -128,5 +131,5 @@ API = Api(
     versions=range(0, 1),
     handle=handle,
     refuse=refuse,
-    access=Access((on_the_group(Operation.READ), on_each(Operation.READ, ResourceType.TOPIC))),
+    access=_ACCESS,
 )

@@ -37,12 +37,20 @@ def _subscribed(request: ConsumerGroupHeartbeatRequest) -> tuple[str, ...]:
     return request.subscribed_topic_names or ()
 
 
+_ACCESS: Final = Access(
+    (on_the_group(Operation.READ), Right(Operation.DESCRIBE, ResourceType.TOPIC, names=_subscribed)),
+    is_asked_late=True,
+)
+
+
 async def handle(
     request: ConsumerGroupHeartbeatRequest, context: RequestContext, services: Services
 ) -> ConsumerGroupHeartbeatResponse:
     if not services.cluster.features.level(GROUP_VERSION):
         text = services.unserved_groups.refused(GroupProtocol.CONSUMER, request.group_id, context)
         return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, error_message=text)
+    if denied := _ACCESS.denial(request, context):
+        return refuse(request, context, denied)
     if size_of(request.topic_partitions or (), "partitions") > MOST_PARTITIONS:
         text = f"TopicPartitions has more than {MOST_PARTITIONS} partitions."
         return _response(HeartbeatResult(ErrorCode.INVALID_REQUEST, text))
@@ -117,10 +125,5 @@ API = Api(
     versions=range(0, 2),
     handle=handle,
     refuse=refuse,
-    access=Access(
-        (
-            on_the_group(Operation.READ),
-            Right(Operation.DESCRIBE, ResourceType.TOPIC, names=_subscribed),
-        )
-    ),
+    access=_ACCESS,
 )

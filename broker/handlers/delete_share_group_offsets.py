@@ -29,6 +29,9 @@ _MESSAGES: Final[Mapping[ErrorCode, str]] = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "There is no offset information to delete.",
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "The client may not read this topic.",
 }
+_ACCESS: Final = Access(
+    (on_the_group(Operation.DELETE), on_each(Operation.READ, ResourceType.TOPIC)), is_asked_late=True
+)
 
 
 async def handle(
@@ -38,6 +41,8 @@ async def handle(
         return DeleteShareGroupOffsetsResponse(
             error_code=ErrorCode.UNSUPPORTED_VERSION, error_message=GroupProtocol.SHARE.value
         )
+    if error := _ACCESS.denial(request, context):
+        return refuse(request, context, error)
     ids: dict[str, Uuid] = {}
     denied: set[str] = set()
 
@@ -79,5 +84,5 @@ API = Api(
     versions=range(0, 1),
     handle=handle,
     refuse=refuse,
-    access=Access((on_the_group(Operation.DELETE), on_each(Operation.READ, ResourceType.TOPIC))),
+    access=_ACCESS,
 )

@@ -88,7 +88,10 @@ def _coordinator(key: str, found: Endpoint | ErrorCode, key_type: int) -> Coordi
     return Coordinator(key, node_id=found.node_id, host=found.host, port=found.port)
 
 
-_MALFORMED: Final = "States of share groups have a coordinator at share.version 1, by group:topic id:partition, from v6"
+_MALFORMED: Final = (
+    "States of share groups have a coordinator from share.version 1 on (`eosin features upgrade share.version`), by"
+    " group:topic id:partition, from v6"
+)
 _MESSAGES: Final = {
     ErrorCode.INVALID_REQUEST: "Only groups (0) and transactional ids (1) have a coordinator here",
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator has no leader at the moment",

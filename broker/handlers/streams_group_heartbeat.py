@@ -42,6 +42,15 @@ from eosin.protocol.schemas.streams_group_heartbeat import (
 )
 from eosin.security.access import Access, on_each, on_the_group, or_the_next
 
+_ACCESS: Final = Access(
+    (
+        on_the_group(Operation.READ),
+        on_each(Operation.DESCRIBE, ResourceType.TOPIC, "of the topology: one denial refuses the request"),
+        or_the_next(Operation.CREATE, ResourceType.CLUSTER, "for internal topics that are missing"),
+        on_each(Operation.CREATE, ResourceType.TOPIC, "for internal topics that are missing"),
+    ),
+    is_asked_late=True,
+)
 _DENIED: Final = "The client is not authorized to create them."
 
 
@@ -51,6 +60,8 @@ async def handle(
     if not services.cluster.features.level(STREAMS_VERSION):
         text = services.unserved_groups.refused(GroupProtocol.STREAMS, request.group_id, context)
         return StreamsGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, error_message=text)
+    if denied := _ACCESS.denial(request, context):
+        return refuse(request, context, denied)
     config = services.groups.streams.config_of(request.group_id)
     return _response(await _decided(request, context, services), config)
 
@@ -162,12 +173,5 @@ API = Api(
     versions=range(0, 2),
     handle=handle,
     refuse=refuse,
-    access=Access(
-        (
-            on_the_group(Operation.READ),
-            on_each(Operation.DESCRIBE, ResourceType.TOPIC, "of the topology: one denial refuses the request"),
-            or_the_next(Operation.CREATE, ResourceType.CLUSTER, "for internal topics that are missing"),
-            on_each(Operation.CREATE, ResourceType.TOPIC, "for internal topics that are missing"),
-        )
-    ),
+    access=_ACCESS,
 )

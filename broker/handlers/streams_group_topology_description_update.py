@@ -26,6 +26,7 @@ from eosin.protocol.schemas.streams_group_topology_description_update import (
 )
 from eosin.security.access import Access, on_the_group
 
+_ACCESS: Final = Access((on_the_group(Operation.READ),), is_asked_late=True)
 NOT_KEPT: Final = "This broker keeps no descriptions of topologies: eosin.topology.description.max.bytes is 0."
 
 
@@ -45,6 +46,8 @@ async def handle(
         return StreamsGroupTopologyDescriptionUpdateResponse(
             error_code=ErrorCode.UNSUPPORTED_VERSION, error_message=text
         )
+    if denied := _ACCESS.denial(request, context):
+        return refuse(request, context, denied)
     found = await _kept(request, context, services)
     return StreamsGroupTopologyDescriptionUpdateResponse(error_code=found.error, error_message=found.message)
 
@@ -100,5 +103,5 @@ API = Api(
     versions=range(0, 1),
     handle=handle,
     refuse=refuse,
-    access=Access((on_the_group(Operation.READ),)),
+    access=_ACCESS,
 )

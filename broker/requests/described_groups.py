@@ -1,7 +1,7 @@
 """`describe_each`: what ConsumerGroupDescribe, ShareGroupDescribe and StreamsGroupDescribe have in common.
 
 Each group by itself, in the order asked, a group that is named again and again once. While the feature of the kind is
-at level 0 every group is refused (`eosin.broker.unserved_groups`).
+at level 0 every group is refused, whoever asks (`eosin.broker.unserved_groups`).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -45,11 +45,11 @@ async def describe_each(
 
     def each(group_id: str, error: ErrorCode, text: str | None) -> "InSteps[_Group]":
         yield
+        if not is_served:
+            return refusal(group_id, error, text)
         if not context.session.may(Operation.DESCRIBE, ResourceType.GROUP, group_id):
             return refusal(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED, None)
-        if is_served:
-            return (yield from described(group_id))
-        return refusal(group_id, error, text)
+        return (yield from described(group_id))
 
     def work() -> Iterator[None]:
         for steps in refused_groups(names, protocol, each):

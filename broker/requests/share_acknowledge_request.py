@@ -1,6 +1,12 @@
 """One ShareAcknowledge and its response (share-partitions.md 3)."""
 
-from eosin.broker.requests.share_acknowledgements import begin_acknowledgements, endpoints, leader_of, refusal
+from eosin.broker.requests.share_acknowledgements import (
+    begin_acknowledgements,
+    endpoints,
+    leader_of,
+    refusal,
+    session_owner,
+)
 from eosin.broker.services import Services
 from eosin.broker.sharing.share_sessions import FINAL_EPOCH, INITIAL_EPOCH, SessionKey
 from eosin.network.api import RequestContext
@@ -27,7 +33,7 @@ async def acknowledge(
     if epoch == INITIAL_EPOCH:
         return ShareAcknowledgeResponse(error_code=ErrorCode.INVALID_SHARE_SESSION_EPOCH)
     session = sharing.sessions.go_on(
-        SessionKey(request.group_id or "", request.member_id or ""), epoch, context.connection
+        SessionKey(request.group_id or "", request.member_id or ""), epoch, context.connection, session_owner(context)
     )
     if isinstance(session, ErrorCode):
         return ShareAcknowledgeResponse(error_code=session)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from eosin.broker.sharing.rules.acknowledgements import acknowledgements
 from eosin.model.cluster import NO_LEADER
+from eosin.model.principals import Principal
 from eosin.model.resources import Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicIdPartition, TopicPartition, Uuid
@@ -42,6 +43,11 @@ def refusal(request: ShareFetchRequest | ShareAcknowledgeRequest) -> Told | None
     if not request.member_id or len(request.member_id) > LONGEST_MEMBER_ID:
         return ErrorCode.INVALID_REQUEST, f"MemberId has 1 to {LONGEST_MEMBER_ID} characters."
     return None
+
+
+def session_owner(context: "RequestContext") -> tuple[Principal, str]:
+    """The user whose share session a request is about, and the listener that it came in on."""
+    return context.session.principal, context.listener
 
 
 def named(topics: Iterable[_Topic]) -> Iterator[TopicIdPartition]:

@@ -89,6 +89,8 @@ class ShareFetchPass:
         """True while nothing was read: the first batch comes in any case."""
         self._makes_way = False
         """True if another request of the connection waits behind this one."""
+        self.is_denied = False
+        """True if the client may read the group no more: a right that is taken away counts for fetches that wait."""
         self.partitions = [ShareFetchPartition(each) for each in session.in_turn()]
 
     async def run(self) -> None:
@@ -109,6 +111,12 @@ class ShareFetchPass:
     async def _run(self, until_ms: int) -> None:
         clock = self._services.wire_clock
         while not self._session.has_ended:
+            peer = self._context.session
+            if peer.authorizer is not EVERYBODY_MAY and not peer.may(
+                Operation.READ, ResourceType.GROUP, self._key.group_id
+            ):
+                self.is_denied = True
+                return
             available = await self._check()
             left_ms = until_ms - clock.elapsed_ms()
             is_last = left_ms <= 0 or self._makes_way or self._sharing.is_stopping or self._is_settled

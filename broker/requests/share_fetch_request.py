@@ -11,6 +11,7 @@ from eosin.broker.requests.share_acknowledgements import (
     leader_of,
     named,
     refusal,
+    session_owner,
 )
 from eosin.broker.requests.share_fetch_pass import ShareFetchPartition, ShareFetchPass
 from eosin.broker.services import Services
@@ -48,6 +49,8 @@ async def fetch(request: ShareFetchRequest, context: RequestContext, services: S
     if request.share_session_epoch != FINAL_EPOCH and not request.is_renew_ack:
         fetch = ShareFetchPass(session, request, context, services)
         await fetch.run()
+        if fetch.is_denied:
+            return ShareFetchResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
         partitions = fetch.partitions
     results = {each.wanted: (each, await each.result()) for each in begun}
     if request.share_session_epoch == FINAL_EPOCH:
@@ -71,9 +74,10 @@ def _session(request: ShareFetchRequest, context: RequestContext, services: Serv
     """The session of a request, which has moved on."""
     sessions, epoch = services.sharing.sessions, request.share_session_epoch
     key = SessionKey(request.group_id or "", request.member_id or "")
+    owner = session_owner(context)
     if epoch == INITIAL_EPOCH:
-        return sessions.open(key, named(request.topics), context.connection)
-    session = sessions.go_on(key, epoch, context.connection)
+        return sessions.open(key, named(request.topics), context.connection, owner)
+    session = sessions.go_on(key, epoch, context.connection, owner)
     if isinstance(session, ErrorCode) or epoch == FINAL_EPOCH:
         return session
     forgotten = (

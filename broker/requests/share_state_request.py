@@ -5,18 +5,18 @@ from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from eosin.broker.services import Services
-from eosin.model.resources import Operation, ResourceType
+from eosin.model.resources import Operation
 from eosin.network.many_items import done_for_each, list_in_turns
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.types import Message
-from eosin.security.access import Access, Right
+from eosin.security.access import Access, on_the_cluster
 
 if TYPE_CHECKING:
     from eosin.coordinator.share_states import SharePartition
 
 SHARE_VERSION: Final = "share.version"
 
-ACCESS: Final = Access((Right(Operation.CLUSTER_ACTION, ResourceType.CLUSTER),))
+ACCESS: Final = Access((on_the_cluster(Operation.CLUSTER_ACTION),))
 """Only brokers send these requests."""
 
 _MESSAGES: Final = {
@@ -24,7 +24,10 @@ _MESSAGES: Final = {
     ErrorCode.FENCED_LEADER_EPOCH: "Another leader of the share partition has read its state since",
     ErrorCode.FENCED_STATE_EPOCH: "The state of the share partition has begun anew since",
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "There is no such topic, or it has no such partition",
-    ErrorCode.UNSUPPORTED_VERSION: "Share groups (KIP-932) are not served here, share.version is 0",
+    ErrorCode.UNSUPPORTED_VERSION: (
+        "Share groups (KIP-932) are not served here, share.version is 0: `eosin features upgrade share.version` changes"
+        " that"
+    ),
 }
 
 

@@ -101,15 +101,15 @@ class DeadLetters:
         cluster: Cluster,
         log_of: "Callable[[TopicPartition], PartitionLog | ErrorCode]",
         clock: Clock,
-        prefix: str,
-        creates_topics: bool,
+        prefix: Callable[[], str],
+        creates_topics: Callable[[], bool],
         counts: "ShareCounts",
         append_elsewhere: AppendElsewhere | None = None,
         has_enough_in_sync: "HasEnoughInSync | None" = None,
     ) -> None:
         """`log_of` gives the log of a partition that this broker leads, and `append_elsewhere` writes to those that
-        others lead; topics have the `prefix`. `has_enough_in_sync` says which logs may promise that all replicas in
-        sync have a batch; None: all."""
+        others lead; topics have the `prefix`, and are made if it `creates_topics`, which both may change.
+        `has_enough_in_sync` says which logs may promise that all replicas in sync have a batch; None: all."""
         self._append_elsewhere = append_elsewhere
         self._has_enough_in_sync: HasEnoughInSync = has_enough_in_sync or (lambda _: True)
         self.clock = clock
@@ -204,8 +204,9 @@ class DeadLetters:
         """The topic that the letters go to. Raises Forbidden, Passing."""
         if not name:
             raise Forbidden("the group has no topic for them any more (errors.deadletterqueue.topic.name)")
-        if name.startswith(PREFIX_OF_INTERNAL) or not name.startswith(self._prefix):
-            raise Forbidden(f"the name of their topic, {name!r}, must begin with {self._prefix!r}, and not with __")
+        prefix = self._prefix()
+        if name.startswith(PREFIX_OF_INTERNAL) or not name.startswith(prefix):
+            raise Forbidden(f"the name of their topic, {name!r}, must begin with {prefix!r}, and not with __")
         if name == source.name.topic:
             raise Forbidden(f"{name} would be a dead-letter topic for itself, and each letter would make another one")
         topic = self._cluster.topics.get(name)
@@ -216,7 +217,7 @@ class DeadLetters:
         return topic
 
     async def _created(self, name: str) -> Topic:
-        if not self._creates_topics:
+        if not self._creates_topics():
             text = "is not there, and none is created (errors.deadletterqueue.auto.create.topics.enable)"
             raise Forbidden(f"{name} {text}")
         outcome = await self._cluster.create_topic(name, configs=_TOPIC_CONFIGS)

@@ -4,7 +4,8 @@
 - One write is under way at a time; what comes meanwhile goes with the next one. An acknowledgement is answered after
   its write.
 - Locks are measured in the time for which this process runs, and one that ran out ends after the sockets were read: a
-  broker that was paused holds that against no consumer (`Clock.start_deadline`). There is one timer for all of them.
+  broker that was paused holds that against no consumer (`Clock.start_deadline`). One timer for all of them fires when
+  the first one ends.
 - Nobody else reads for it between `begin_fetch` and `end_fetch`.
 - A record is archived when its dead letter is durable, or when there can be none (`LetterQueue`). Until then its state
   is ARCHIVING, and whoever leads the share partition next writes the letter.
@@ -22,6 +23,7 @@ from eosin.broker.sharing.rules.state_errors import LOST, PASSING, client_error
 from eosin.broker.sharing.rules.waiters import NEVER_LOOKED, ShareWaiters, Wake
 from eosin.broker.sharing.rules.window import (
     Acknowledgement,
+    AcknowledgeType,
     AcquiredRange,
     AcquireLimits,
     DeadRecords,
@@ -78,6 +80,7 @@ class LedSharePartition:
         "_states",
         "_store",
         "_timer",
+        "_timer_due_ms",
         "_transitions",
         "_waiters",
         "_writing",
@@ -134,6 +137,7 @@ class LedSharePartition:
         """Its dead letters, once there are any."""
         self._lost = lost
         self._timer: Timer | None = None
+        self._timer_due_ms = 0.0
         self._start_write: Timer | None = None
         self._record_bytes = 0.0
         self._transitions: list[tuple[Transition, asyncio.Future[ErrorCode]]] = []
@@ -406,7 +410,7 @@ class LedSharePartition:
         if was_empty or window.start != start:
             self.moved_ms = self._clock.elapsed_ms()
         if ranges:
-            self._start_timer(config.record_lock_duration_ms)
+            self._start_timer(due_ms)
         if window.dead:
             self._write()
         elif not ranges and has_archived and not window.acquired and window.start != self.written_start:
@@ -431,16 +435,19 @@ class LedSharePartition:
         if self.window is None:
             return ErrorCode.INVALID_RECORD_STATE  # nothing was delivered
         config = self._config_of()
+        due_ms = self._clock.running_ms() + config.record_lock_duration_ms
         transition = self.window.acknowledge(
             member,
             acknowledgements,
             delivery_limit=config.delivery_count_limit,
-            due_ms=self._clock.running_ms() + config.record_lock_duration_ms,
+            due_ms=due_ms,
             may_renew=config.renew_acknowledge_enable,
             has_dead_letters=self._letters.has(config),
         )
         if isinstance(transition, ErrorCode):
             return transition
+        if any(each.type is AcknowledgeType.RENEW for each in acknowledgements):
+            self._start_timer(due_ms)
         if not transition.batches:
             return ErrorCode.NONE
         future = asyncio.get_running_loop().create_future()
@@ -461,9 +468,15 @@ class LedSharePartition:
             self._write()
             self.changed()
 
-    def _start_timer(self, delay_ms: float) -> None:
-        if self._timer is None and not self.is_retired:
-            self._timer = self._clock.start_deadline(delay_ms, self._locks_end)
+    def _start_timer(self, due_ms: float) -> None:
+        """Look at the locks at `due_ms`, unless they are looked at before: with a lowered duration a later lock ends
+        before older ones."""
+        if self.is_retired or (self._timer is not None and self._timer_due_ms <= due_ms):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_due_ms = due_ms
+        self._timer = self._clock.start_deadline(due_ms - self._clock.running_ms(), self._locks_end)
 
     def _locks_end(self) -> None:
         self._timer = None
@@ -478,7 +491,7 @@ class LedSharePartition:
         self._end_locks(batches)
         due_ms = window.next_due_ms()
         if due_ms is not None:
-            self._start_timer(due_ms - now_ms)
+            self._start_timer(due_ms)
 
     # Writes ---------------------------------------------------------------------------------------------------------
 
@@ -559,7 +572,7 @@ class LedSharePartition:
         elif error and window.acquired:
             due_ms = window.next_due_ms()
             if due_ms is not None:
-                self._start_timer(due_ms - now_ms)
+                self._start_timer(due_ms)
         self._send_letters()
         self._changed_since(before)
 

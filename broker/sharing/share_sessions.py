@@ -1,12 +1,12 @@
 """`ShareSessions`: the partitions that each member of a share group fetches here (KIP-932; share-partitions.md 1).
 
-Always true: a session is that of one group and member, and ends with its connection: what its member has acquired goes
-to others at once, before that member can open another one. There are at most `max_sessions`. When the last
-session of a group has gone, its share partitions go. A session's epoch moves on when a request is accepted, so that a
-request sent twice is noticed.
+Always true: a session is that of one group and member, belongs to the user who opened it, and ends with its
+connection: what its member has acquired goes to others at once, before that member can open another one. There are at
+most `max_sessions`, whose partitions are bounded in all and for each user. When the last session of a group has gone,
+its share partitions go. A session's epoch moves on when a request is accepted, so that a request sent twice is noticed.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -25,6 +25,10 @@ FINAL_EPOCH: Final = -1
 """One that ends it."""
 MAX_PARTITIONS: Final = 10_000
 """Of one session."""
+MAX_ALL_PARTITIONS: Final = 800_000
+"""Of all sessions: some 128 MiB."""
+SHARES: Final = 2
+"""One user has this part of them at most."""
 RELEASES_PER_TURN: Final = 100
 """Each takes some 30 us."""
 _MAX_EPOCH: Final = 2**31 - 1
@@ -40,12 +44,16 @@ class SessionKey(NamedTuple):
 class ShareSession:
     """One session."""
 
-    __slots__ = ("connection", "epoch", "has_ended", "key", "partitions", "turn")
+    __slots__ = ("connection", "counted", "epoch", "has_ended", "key", "owner", "partitions", "turn")
 
-    def __init__(self, key: SessionKey, connection: "ClientConnection | None") -> None:
+    def __init__(self, key: SessionKey, owner: Hashable) -> None:
         self.key = key
-        self.connection = connection
+        self.owner = owner
+        """The user that opened it: nobody else may go on with it, or take its place (security.md 6.2)."""
+        self.connection: ClientConnection | None = None
         """The one that it was last used on."""
+        self.counted = 0
+        """The number of its partitions that its owner is charged with."""
         self.epoch = 1
         """The epoch that the next request must carry."""
         self.partitions: dict[TopicIdPartition, None] = {}
@@ -66,12 +74,25 @@ class ShareSession:
 class ShareSessions:
     """All sessions of this broker."""
 
-    def __init__(self, partitions: SharePartitions, *, clock: Clock, max_sessions: int) -> None:
+    def __init__(
+        self,
+        partitions: SharePartitions,
+        *,
+        clock: Clock,
+        max_sessions: int,
+        max_partitions: int = MAX_ALL_PARTITIONS,
+    ) -> None:
+        """All sessions together have `max_partitions`, one user a part of them."""
         self._partitions = partitions
         self._max_sessions = max_sessions
+        self._max_partitions = max_partitions
         self._sessions: dict[SessionKey, ShareSession] = {}
         self._of_group: dict[str, int] = {}
         """Number of sessions."""
+        self._of_owner: dict[Hashable, int] = {}
+        """Number of partitions."""
+        self.partition_count = 0
+        """Of all sessions."""
         self._turns = TurnQueue(clock, steps_per_turn=RELEASES_PER_TURN)
         self._releases: dict[SessionKey, Iterator[None]] = {}
         """The members that are gone, and have not let go of everything yet: one may have thousands of partitions."""
@@ -84,32 +105,43 @@ class ShareSessions:
         return iter(list(self._sessions.values()))
 
     def open(
-        self, key: SessionKey, partitions: Iterable[TopicIdPartition], connection: "ClientConnection | None"
+        self,
+        key: SessionKey,
+        partitions: Iterable[TopicIdPartition],
+        connection: "ClientConnection | None",
+        owner: Hashable = None,
     ) -> ShareSession | ErrorCode:
-        """A new session in place of the member's old one: SHARE_SESSION_LIMIT_REACHED where there is no room for it.
-        What the member has acquired stays with it: it may still acknowledge that."""
+        """A new session in place of the member's old one: SHARE_SESSION_LIMIT_REACHED where there is no room for it,
+        SHARE_SESSION_NOT_FOUND where the old one is somebody else's. What the member has acquired stays with it: it may
+        still acknowledge that."""
         for _ in self._releases.get(key, ()):
             pass  # before it can acquire anything
         old = self._sessions.get(key)
+        if old is not None and old.owner != owner:
+            return ErrorCode.SHARE_SESSION_NOT_FOUND
         if old is None and len(self._sessions) >= self._max_sessions:
             self._partitions.counts.refused_sessions += 1
             return ErrorCode.SHARE_SESSION_LIMIT_REACHED
         if old is not None:
             old.has_ended = True
             self._leave_connection(old)
+            old.partitions.clear()
+            self._count(old)
         else:
             self._of_group[key.group_id] = self._of_group.get(key.group_id, 0) + 1
-        session = self._sessions[key] = ShareSession(key, None)
+        session = self._sessions[key] = ShareSession(key, owner)
         self._move(session, connection)
         grown = self._grown(session, partitions)
         if grown is session:
             self._partitions.check_epochs(key.group_id, session.partitions)
         return grown
 
-    def go_on(self, key: SessionKey, epoch: int, connection: "ClientConnection | None") -> ShareSession | ErrorCode:
+    def go_on(
+        self, key: SessionKey, epoch: int, connection: "ClientConnection | None", owner: Hashable = None
+    ) -> ShareSession | ErrorCode:
         """The session of a request with `epoch`, which moves on; of `FINAL_EPOCH`, the session that `end` must end."""
         session = self._sessions.get(key)
-        if session is None:
+        if session is None or session.owner != owner:
             return ErrorCode.SHARE_SESSION_NOT_FOUND
         if epoch == FINAL_EPOCH:
             return session
@@ -127,6 +159,7 @@ class ShareSessions:
         grown = self._grown(session, ())
         for each in forgotten:
             session.partitions.pop(each, None)
+        self._count(session)
         return grown if isinstance(grown, ErrorCode) else ErrorCode.NONE
 
     def end(self, session: ShareSession) -> None:
@@ -135,6 +168,8 @@ class ShareSessions:
             return
         session.has_ended = True
         self._leave_connection(session)
+        session.partitions.clear()
+        self._count(session)
         del self._sessions[session.key]
         group_id = session.key.group_id
         self._of_group[group_id] -= 1
@@ -164,10 +199,26 @@ class ShareSessions:
 
     def _grown(self, session: ShareSession, added: Iterable[TopicIdPartition]) -> ShareSession | ErrorCode:
         session.partitions.update(dict.fromkeys(added))
-        if len(session.partitions) <= MAX_PARTITIONS:
+        self._count(session)
+        if (
+            len(session.partitions) <= MAX_PARTITIONS
+            and self.partition_count <= self._max_partitions
+            and self._of_owner.get(session.owner, 0) <= self._max_partitions // SHARES
+        ):
             return session
         self.end(session)
         return ErrorCode.SHARE_SESSION_LIMIT_REACHED
+
+    def _count(self, session: ShareSession) -> None:
+        """Charge a session's owner with the partitions that it has now."""
+        more = len(session.partitions) - session.counted
+        session.counted += more
+        self.partition_count += more
+        held = self._of_owner.get(session.owner, 0) + more
+        if held:
+            self._of_owner[session.owner] = held
+        else:
+            self._of_owner.pop(session.owner, None)
 
     def _move(self, session: ShareSession, connection: "ClientConnection | None") -> None:
         """The session is one of this connection."""

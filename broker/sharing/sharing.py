@@ -3,6 +3,7 @@
 Nothing of it is imported or made before somebody fetches for a share group: a broker without them pays nothing.
 """
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from eosin.coordinator.groups.rules.config import ShareConfigOf
@@ -10,6 +11,7 @@ from eosin.model.cluster import ClusterListener, PartitionState
 from eosin.model.features import SHARE_VERSION
 from eosin.protocol.names import TopicPartition
 from eosin.runtime.clock import Clock
+from eosin.settings.groups import DEAD_LETTER_CREATION, DEAD_LETTER_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,6 +73,7 @@ class Sharing(ClusterListener):
     def partitions(self) -> "SharePartitions":
         """The share partitions."""
         if self._partitions is None:
+            from eosin.broker.config.live_settings import live_setting
             from eosin.broker.sharing.counts import ShareCounts
             from eosin.broker.sharing.dead_letters import DeadLetters
             from eosin.broker.sharing.share_partitions import SharePartitions
@@ -80,8 +83,8 @@ class Sharing(ClusterListener):
                 cluster=self._cluster,
                 log_of=self._log_of,
                 clock=self._clock,
-                prefix=config.errors_deadletterqueue_topic_name_prefix,
-                creates_topics=config.errors_deadletterqueue_auto_create_topics_enable,
+                prefix=partial(live_setting, DEAD_LETTER_PREFIX, self._cluster, config),
+                creates_topics=partial(live_setting, DEAD_LETTER_CREATION, self._cluster, config),
                 counts=counts,
                 append_elsewhere=self._append_elsewhere,
                 has_enough_in_sync=self._has_enough_in_sync,

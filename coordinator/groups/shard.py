@@ -505,5 +505,6 @@ def _dropped(records: dict[bytes, KeyValue]) -> Iterator[None]:
 
 
 def _report(what: str, error: ErrorCode, _: int) -> None:
-    if error is not ErrorCode.NONE:
+    """Tell of a failure; the next coordinator does what this one is not to do any more."""
+    if error not in (ErrorCode.NONE, ErrorCode.NOT_COORDINATOR):
         _LOG.warning("could not %s: %s", what, error.name)

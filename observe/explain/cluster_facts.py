@@ -284,7 +284,7 @@ class ClusterFacts:
         now_ms, admin = self.now_ms(), GroupAdmin(self._client)
         group = await admin.describe(group_id)
         if not group.is_there:
-            return GroupFacts(group_id, now_ms, "")
+            return GroupFacts(group_id, now_ms, "", unserved=await admin.unserved(group.coordinator))
         history = await self._over_http(f"groups/{part(group_id)}", GroupHistory, group.coordinator)
         if group.type == SHARE:
             return await self._share_group(group, history, now_ms)

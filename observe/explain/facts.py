@@ -374,3 +374,5 @@ class GroupFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     """Of a streams group; None for one of another kind."""
     shared: tuple[SharedPartition, ...] | None = None
     """The partitions of a share group (KIP-932), a few of them; None for one of another kind."""
+    unserved: tuple[str, ...] = ()
+    """The features at level 0, of which groups are refused; of a group that is not there alone."""

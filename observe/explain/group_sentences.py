@@ -28,6 +28,8 @@ from eosin.observe.recorder.wording import (
     typed,
 )
 
+FEATURE_LEVEL: Final = "feature_level"
+"""The cause of a group that nobody serves, if there is one."""
 LOOP_MS: Final = 600_000
 """Rebalances within this time make a loop ..."""
 LOOP: Final = 5
@@ -38,8 +40,7 @@ def explain_group(facts: GroupFacts) -> Explained:
     """Explain the lag of a group."""
     subject = name(facts.group)
     if not facts.state:
-        sentence = f"there is no group {subject}: it was never used, or its offsets have expired."
-        return Explained(facts.group, sentence, next=Next("`eosin groups list` shows the others."), is_known=False)
+        return Explained(facts.group, *_nobody(facts, subject), is_known=False)
     if facts.shared is not None:
         return explain_share_group(facts)
     sentence, rebalance = _sentence(facts, subject), _rebalance(facts)
@@ -68,6 +69,20 @@ def explain_group(facts: GroupFacts) -> Explained:
         timeline=() if facts.history is None else in_words(facts.history.events),
         sources=facts.sources,
     )
+
+
+def _nobody(facts: GroupFacts, subject: str) -> tuple[str, str, tuple[str, ...], Next]:
+    """Sentence, cause, evidence and remedy of a group that is not there, or that nobody serves."""
+    others = "`eosin groups list` shows the others."
+    if not facts.unserved:
+        return f"there is no group {subject}: it was never used, or its offsets have expired.", "", (), Next(others)
+    is_one = len(facts.unserved) == 1
+    kinds = f"{' and '.join(facts.unserved)} {'is' if is_one else 'are'} 0 here"
+    refused = f"groups by {'its protocol' if is_one else 'their protocols'} are refused"
+    sentence = f"there is no group {subject} that is served: {kinds}, so that {refused}."
+    served = f"`eosin features upgrade {' '.join(facts.unserved)}` lets {'it' if is_one else 'them'} be served"
+    remedy = f"{served}; {others}"
+    return sentence, FEATURE_LEVEL, (), Next(remedy)
 
 
 def _waits(facts: GroupFacts) -> list[str]:

@@ -11,7 +11,7 @@ from eosin.client.errors import BrokerError, ClientError
 from eosin.observe.explain.broker_sentences import explain_brokers
 from eosin.observe.explain.explained import Explained
 from eosin.observe.explain.facts import BrokerFacts, GroupFacts, PartitionFacts, ProducerFacts, TransactionFacts
-from eosin.observe.explain.group_sentences import explain_group
+from eosin.observe.explain.group_sentences import FEATURE_LEVEL, explain_group
 from eosin.observe.explain.partition_sentences import explain_partition, explain_topic
 from eosin.observe.explain.producer_sentences import explain_producer
 from eosin.observe.explain.sentences import explain_away, explain_transaction
@@ -75,6 +75,7 @@ async def find(cluster: Knows, subject: str, kind: str | None) -> Explained:
     found: list[tuple[str, Explained]] = []
     denied: dict[str, BrokerError] = {}
     away: dict[str, BrokerError] = {}
+    unserved: Explained | None = None
     for each in KINDS if kind is None else (kind,):
         if found and each in ("topic", "producer"):
             continue  # asked for only when nothing else has the name
@@ -90,13 +91,21 @@ async def find(cluster: Knows, subject: str, kind: str | None) -> Explained:
             continue
         if explained is not None and explained.is_known:
             found.append((each, explained))
+        elif explained is not None and explained.cause == FEATURE_LEVEL:
+            unserved = explained
     if denied and not found:
         raise NotTold(_denial(subject, list(denied), cluster.principal))  # it may be that, and nothing else is
     if away and not found:
         unheard_of, why = next(iter(away.items()))
         return explain_away(subject, _WORDS[unheard_of], why.code)
+    if not found and unserved is not None and kind == "group":
+        return unserved
     if not found:
-        return await _unknown(cluster, subject, kind)
+        unknown = await _unknown(cluster, subject, kind)
+        if unserved is None:
+            return unknown
+        evidence = (*unknown.evidence, unserved.sentence)
+        return msgspec.structs.replace(unknown, evidence=evidence, next=unserved.next)
     (_, first), others = found[0], [each for each, _ in found[1:]]
     if denied:
         unseen = " or a ".join(_WORDS[each] for each in denied)

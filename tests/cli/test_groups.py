@@ -312,6 +312,10 @@ def test_a_share_group_is_shown_with_its_members_and_deleted_when_it_has_none(tm
         assert (code, "is a share group: kafka-share-groups.sh puts it elsewhere" in said) == (1, True), said
         assert "no members: it stays until it is deleted" in shell.ok("groups", "describe", "workers").lines[0]
         shell.ok("features", "downgrade", "share.version=0")
+        code, said = shell.refused("groups", "describe", "workers")
+        assert (code, "share.version is 0: eosin features upgrade share.version serves it" in said) == (1, True), said
+        told = shell.run("explain", "workers")
+        assert "`eosin features upgrade share.version` lets it be served" in "\n".join(told.lines), told
 
 
 async def streams_heartbeat(address: str, epoch: int) -> int:

@@ -5,7 +5,7 @@ row, and by people who lack one of them each. Everybody has topics, groups and t
 answer depends on an earlier one; `rights_run.py` makes them and asks.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -119,6 +119,21 @@ class World:
         """A transactional id with a producer."""
         return f"{self.prefix}-txn"
 
+    @property
+    def members(self) -> str:
+        """A name for a group of one of the new protocols: there is none before its case makes it."""
+        return f"{self.prefix}-members"
+
+    @property
+    def changelog(self) -> str:
+        """An internal topic that a streams group of that name would have."""
+        return f"{self.members}-changelog"
+
+    @property
+    def repartition(self) -> str:
+        """Another one."""
+        return f"{self.members}-repartition"
+
 
 @dataclass(frozen=True, slots=True)
 class Needed:
@@ -138,6 +153,12 @@ class Needed:
         return f"{self.operation.name} {self.name or 'cluster'}"
 
 
+Ask = Callable[[str, ApiKey, int, Message], Awaitable[Any]]
+"""(principal, api, version, request) to the response."""
+Prepare = Callable[[Ask, World, str], Awaitable[None]]
+"""What has to be there before somebody, the last parameter, is heard."""
+
+
 @dataclass(frozen=True, slots=True)
 class Case:
     """One request."""
@@ -149,6 +170,7 @@ class Case:
     needed: tuple[Needed, ...] = ()
     by_admin: bool = False
     """Asked by a super user: what is compared is how the request itself is judged."""
+    prepare: Prepare | None = None
 
     def variants(self) -> Iterator[tuple[str, tuple[Needed, ...]]]:
         """The users that send the request, each with its rights."""
@@ -167,8 +189,8 @@ def on_topic(*operations: Operation, name: str = "topic") -> tuple[Needed, ...]:
     return tuple(Needed(each, TOPIC, name) for each in operations)
 
 
-def on_group(operation: Operation) -> tuple[Needed, ...]:
-    return (Needed(operation, GROUP, "group"),)
+def on_group(operation: Operation, name: str = "group") -> tuple[Needed, ...]:
+    return (Needed(operation, GROUP, name),)
 
 
 def on_txn(operation: Operation) -> tuple[Needed, ...]:

@@ -1,4 +1,5 @@
-"""Asks a broker every case of `rights_cases.py`, and makes of its responses what two brokers may be compared by.
+"""Asks a broker every case of `rights_cases.py` and `rights_of_members.py`, and makes of its responses what two brokers
+may be compared by.
 
 Apache Kafka's answers are kept in tests/broker/security/kafka_rights.json. To write that file anew, with Apache Kafka
 from its jars: `PYTHONPATH=tests/support .venv/bin/python tests/support/rights_run.py`.
@@ -8,12 +9,14 @@ import asyncio
 import json
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from apache_kafka import ApacheKafka
-from rights_cases import CASES, TIMEOUT_MS, Case, Needed, World
+from rights_cases import CASES as OLDER_CASES
+from rights_cases import TIMEOUT_MS, Ask, Case, Needed, World
+from rights_of_members import CASES as CASES_OF_MEMBERS
 from waiting import until
 
 from eosin.client.addresses import Address
@@ -23,6 +26,7 @@ from eosin.model.acls import Acl
 from eosin.model.resources import Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
+from eosin.protocol.names import uuid_text
 from eosin.protocol.schemas.create_acls import AclCreation, CreateAclsRequest
 from eosin.protocol.schemas.create_topics import CreatableTopic, CreateTopicsRequest
 from eosin.protocol.schemas.describe_acls import DescribeAclsRequest
@@ -45,8 +49,7 @@ _TOPICS_AT_ONCE: Final = 50
 _TRIES: Final = 300
 _ALL_ENTRIES: Final = DescribeAclsRequest(1, None, 1, None, None, 1, 1)
 
-Ask = Callable[[str, ApiKey, int, Message], Awaitable[Any]]
-"""(principal, api, version, request) to the response."""
+CASES: Final = (*OLDER_CASES, *CASES_OF_MEMBERS)
 Answers = Mapping[str, Mapping[str, Sequence[str]]]
 """The answers of each case, by case and variant."""
 
@@ -62,6 +65,8 @@ async def run(ask: Ask) -> Answers:
     answers: dict[str, dict[str, Sequence[str]]] = {}
     for world, (case, variant, _) in zip(worlds, asked, strict=True):
         principal = ADMIN if case.by_admin else _principal(world)
+        if case.prepare is not None:
+            await case.prepare(ask, world, principal)
         if case.by_admin and case.key == ApiKey.DESCRIBE_ACLS:
             # Cases before have created and deleted entries that this one may find.
             await _until_they_count(ask, [Needed(Operation.READ, ResourceType.TOPIC, "other").acl(world, principal)])
@@ -157,7 +162,7 @@ _NAMES: Final = (
     *("partition_index", "index", "partition", "principal", "host", "operation", "permission_type"),
 )
 """Fields that tell one item of a response from the others."""
-_SAID: Final = ("error_code", "topic_config_error_code", "authorized_operations")
+_SAID: Final = ("error_code", "topic_config_error_code", "status_code", "authorized_operations")
 """Ends of the names of fields that are compared."""
 
 
@@ -185,7 +190,7 @@ def _lines(part: Any, path: str, world: World, *, messages: bool) -> Iterator[st
 
 
 def _shown(value: Any, world: World) -> str:
-    return str(value).replace(f"{world.prefix}-", "")
+    return str(value).replace(f"{world.prefix}-", "").replace(uuid_text(world.topic_id), "ID")
 
 
 # Apache Kafka --------------------------------------------------------------------------------------------------------
@@ -220,6 +225,8 @@ class _People:
     def __init__(self, address: str) -> None:
         self._address = Address.parse(address)
         self._admin: Connection | None = None
+        self._somebody: tuple[str, Connection] | None = None
+        """Whoever was heard last: a share session lives as long as the connection."""
 
     async def ask(self, principal: str, key: ApiKey, version: int, request: Message) -> Any:
         """The response to somebody's request."""
@@ -227,13 +234,22 @@ class _People:
             if self._admin is None or not self._admin.is_open:
                 self._admin = await self._logged_in("admin")
             return await self._admin.request(key, request, version=version)
-        async with await self._logged_in(principal.removeprefix("User:")) as connection:
-            return await connection.request(key, request, version=version)
+        if self._somebody is None or self._somebody[0] != principal or not self._somebody[1].is_open:
+            await self._leave()
+            self._somebody = principal, await self._logged_in(principal.removeprefix("User:"))
+        return await self._somebody[1].request(key, request, version=version)
 
     async def close(self) -> None:
         """Close what is open."""
+        await self._leave()
         if self._admin is not None:
             await self._admin.close()
+
+    async def _leave(self) -> None:
+        if self._somebody is not None:
+            _, connection = self._somebody
+            self._somebody = None
+            await connection.close()
 
     async def _logged_in(self, name: str) -> Connection:
         try:

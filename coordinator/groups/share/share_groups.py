@@ -39,7 +39,10 @@ from eosin.runtime.clock import Clock
 from eosin.runtime.turns import TurnQueue
 
 PER_TURN: Final = 1000
-"""Members whose sessions begin after a load, or groups that are looked at, in one turn of the event loop."""
+"""Members whose sessions begin after a load in one turn of the event loop."""
+LOOKS_PER_TURN: Final = 50
+"""Groups whose topics are looked at in one turn, of one partition of `__consumer_offsets`: a topic that goes has all
+partitions look at theirs at once."""
 
 
 class _HeldShareGroup(HeldGroup[ShareGroup]):
@@ -199,7 +202,7 @@ class ShareGroups(HeldGroups[ShareGroup, _HeldShareGroup]):
     def forget_topics(self, names: frozenset[str] | None = None) -> None:
         """Leave topics with these names, by default with any, out of the lists of states if they are not there any
         more: they may have come back under other ids. A group in each step, in the background."""
-        TurnQueue(self._clock, steps_per_turn=PER_TURN).add(self._topics_go(self.ids(), names))
+        TurnQueue(self._clock, steps_per_turn=LOOKS_PER_TURN).add(self._topics_go(self.ids(), names))
 
     def _topics_go(self, group_ids: Sequence[str], names: frozenset[str] | None) -> Iterator[None]:
         for group_id in group_ids:

@@ -1,9 +1,11 @@
 """Groups of the new protocols are refused with a sentence, and each of them is told once in the log."""
 
 import logging
+import re
 
 import pytest
 from data_broker import DataBroker, refused
+from guarded_broker import ADMIN, GuardedBroker, guarded_broker
 from manual_clock import ManualClock
 
 from eosin.broker.handlers import (
@@ -25,6 +27,7 @@ from eosin.broker.unserved_groups import MAX_GROUPS, GroupProtocol, UnservedGrou
 from eosin.model.features import LEVELS_OF_NEW_DIRECTORIES
 from eosin.network.api import Api, RequestContext
 from eosin.protocol.errors import ErrorCode
+from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.alter_share_group_offsets import AlterShareGroupOffsetsRequest
 from eosin.protocol.schemas.consumer_group_describe import ConsumerGroupDescribeRequest
 from eosin.protocol.schemas.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -91,6 +94,7 @@ async def test_a_request_of_a_new_protocol_hears_how_to_go_on_without_it(
     answer = await (await unserving()).call(api, message, version)
     assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
     assert "group.protocol=classic" in answer.error_message
+    assert re.search(r"`eosin features upgrade (group|share|streams)\.version`", answer.error_message)
     told = refused(api, message, ErrorCode.UNKNOWN_SERVER_ERROR, version)
     assert (told.error_code, told.error_message) == (ErrorCode.UNKNOWN_SERVER_ERROR, None)
 
@@ -103,8 +107,26 @@ async def test_each_group_that_is_asked_for_has_an_entry_of_its_own(api: Api, me
         (group, ErrorCode.UNSUPPORTED_VERSION) for group in ASKED
     ]
     assert all("group.protocol=classic" in each.error_message for each in answer.groups)
+    assert all("`eosin features upgrade " in each.error_message for each in answer.groups)
     told = refused(api, message, ErrorCode.UNKNOWN_SERVER_ERROR, version)
     assert [each.error_code for each in told.groups] == [ErrorCode.UNKNOWN_SERVER_ERROR] * 3
+
+
+async def test_that_a_protocol_is_not_served_is_told_before_a_denial() -> None:
+    """As Apache Kafka 4.4.0 does: who asks for a right that would not help hears so at once."""
+    async with guarded_broker() as broker:
+        lowered = tuple(FeatureUpdateKey(each, 0, upgrade_type=2) for each in LEVELS_OF_NEW_DIRECTORIES)
+        denied = {api.key: await _errors(broker, api, message) for api, message in {**WHOLE, **EACH}.items()}
+        assert set(denied.values()) == {(ErrorCode.GROUP_AUTHORIZATION_FAILED,)}, denied
+        request = UpdateFeaturesRequest(feature_updates=lowered)
+        assert (await broker.ask(ADMIN, ApiKey.UPDATE_FEATURES, request, version=1)).error_code == ErrorCode.NONE
+        told = {api.key: await _errors(broker, api, message) for api, message in {**WHOLE, **EACH}.items()}
+        assert set(told.values()) == {(ErrorCode.UNSUPPORTED_VERSION,)}, told
+
+
+async def _errors(broker: GuardedBroker, api: Api, message: Message) -> tuple[ErrorCode, ...]:
+    answer = await broker.ask("User:alice", api.key, message)
+    return tuple({ErrorCode(each.error_code) for each in (getattr(answer, "groups", None) or (answer,))})
 
 
 @pytest.mark.parametrize("api", [consumer_group_heartbeat.API, share_group_heartbeat.API, streams_group_heartbeat.API])

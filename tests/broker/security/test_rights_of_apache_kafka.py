@@ -1,5 +1,5 @@
-"""Each request of `rights_cases.py` is answered as Apache Kafka answered it, for whoever has all rights of its row in
-security.md 4.6, none of them, or all but one."""
+"""Each request of `rights_cases.py` and `rights_of_members.py` is answered as Apache Kafka answered it, for whoever has
+all rights of its row in security.md 4.6, none of them, or all but one."""
 
 import json
 from collections.abc import Sequence
@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import pytest
 from guarded_broker import guarded_broker
-from rights_cases import CASES
-from rights_run import RECORDED, Answers, of_apache_kafka, run
+from rights_run import CASES, RECORDED, Answers, of_apache_kafka, run
 from toolchains import skipped_without
 
+from eosin.broker.handlers.registry import APIS
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.types import Message
 
@@ -21,6 +21,9 @@ _ANSWERED = "the request is refused with 42 (security.md 4.5.4), where Apache Ka
 _DONE = "an abort where nothing has begun is done (transactions.md 4.5.1)"
 _JUDGED = "the entry is refused with 42 (security.md 4.5.3), where Apache Kafka has an unknown error"
 _UNKNOWN = ("of an unknown type", "with an unknown pattern", "with an unknown operation", "with an unknown permission")
+
+_AT_ONCE = "internal topics are created before the answer, where Apache Kafka says that they will be"
+_KEPT = "Eosin keeps descriptions of topologies itself, Apache Kafka in a plugin that it does not have"
 
 DIFFERENT: Final = {
     ("Metadata that creates", "all rights"): _CREATED,
@@ -39,6 +42,9 @@ DIFFERENT: Final = {
     },
     ("CreateAcls, with any permission", "super user"): _JUDGED,
     ("EndTxn", "all rights"): _DONE,
+    ("StreamsGroupHeartbeat that creates", "all rights"): _AT_ONCE,
+    ("StreamsGroupHeartbeat that creates, by the cluster", "all rights"): _AT_ONCE,
+    ("StreamsGroupTopologyDescriptionUpdate", "all rights"): _KEPT,
 }
 """Why Eosin answers otherwise, by case and variant."""
 
@@ -76,6 +82,13 @@ def _tells_what_exists(said: Sequence[str]) -> bool:
     """Whether somebody without rights hears of a topic that exists what is not said of one that does not."""
     about = [{line.replace(name, "") for line in said if f"[{name}" in line} for name in ("other", "absent")]
     return all(about) and about[0] != about[1]
+
+
+def test_every_api_that_asks_for_rights_has_a_case() -> None:
+    """One that declares a right which nobody asks for looks guarded in docs/rights.md, and is open."""
+    assert not {api.key.name for api in APIS if api.access is not None and api.access.rights} - {
+        case.key.name for case in CASES
+    }
 
 
 def test_all_rights_of_a_row_are_enough_and_each_is_needed() -> None:

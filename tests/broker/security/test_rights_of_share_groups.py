@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 from guarded_broker import ADMIN, GuardedBroker, guarded_broker
+from waiting import until
 
-from eosin.model.features import SHARE_VERSION
+from eosin.coordinator.share_states import SharePartition, ShareStateSummary
 from eosin.model.resources import Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -16,14 +17,22 @@ from eosin.protocol.schemas.delete_share_group_offsets import (
     DeleteShareGroupOffsetsRequest,
     DeleteShareGroupOffsetsRequestTopic,
 )
+from eosin.protocol.schemas.delete_share_group_state import (
+    DeleteShareGroupStateRequest,
+    DeleteStateData,
+    DeleteStatePartition,
+)
 from eosin.protocol.schemas.find_coordinator import FindCoordinatorRequest
-from eosin.protocol.schemas.share_acknowledge import ShareAcknowledgeRequest
-from eosin.protocol.schemas.share_fetch import ShareFetchRequest
+from eosin.protocol.schemas.initialize_share_group_state import (
+    InitializeShareGroupStateRequest,
+    InitializeStateData,
+    InitializeStatePartition,
+)
 from eosin.protocol.schemas.share_group_describe import ShareGroupDescribeRequest
 from eosin.protocol.schemas.share_group_heartbeat import ShareGroupHeartbeatRequest
-from eosin.protocol.schemas.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
 ALICE = "User:alice"
+K = ApiKey
 GROUP = ResourceType.GROUP
 NONE, NO_GROUP, NO_TOPIC = (
     ErrorCode.NONE,
@@ -51,24 +60,6 @@ async def test_a_member_reads_its_group_and_may_know_of_every_topic_that_it_name
     await broker.grant(ALICE, Operation.DESCRIBE, "mine")
     assert (await beat(broker, "mine", "yours")).error_code == NO_TOPIC
     assert (await beat(broker, "mine")).error_code == NONE
-
-
-async def fetch(broker: GuardedBroker) -> Any:
-    return await broker.ask(ALICE, ApiKey.SHARE_FETCH, ShareFetchRequest(group_id="g", member_id="m"), version=2)
-
-
-async def acknowledge(broker: GuardedBroker) -> Any:
-    request = ShareAcknowledgeRequest(group_id="g", member_id="m", share_session_epoch=1)
-    return await broker.ask(ALICE, ApiKey.SHARE_ACKNOWLEDGE, request, version=2)
-
-
-@pytest.mark.parametrize("asked", [beat, fetch, acknowledge])
-async def test_that_share_groups_are_not_served_is_told_before_a_denial(broker: GuardedBroker, asked: Any) -> None:
-    assert (await asked(broker)).error_code == NO_GROUP
-    lowered = (FeatureUpdateKey(SHARE_VERSION, 0, upgrade_type=2),)
-    request = UpdateFeaturesRequest(feature_updates=lowered)
-    assert (await broker.ask(ADMIN, ApiKey.UPDATE_FEATURES, request, version=1)).error_code == NONE
-    assert (await asked(broker)).error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
 async def test_a_group_is_described_to_whoever_may_know_of_it(broker: GuardedBroker) -> None:
@@ -110,6 +101,35 @@ async def test_offsets_are_told_moved_and_forgotten_by_rights_on_group_and_topic
     await broker.grant(ALICE, Operation.READ, "mine")
     (topic,) = (await broker.ask(ALICE, describing, told, version=1)).groups[0].topics
     assert topic.partitions[0].error_code != NO_TOPIC
+
+
+@pytest.mark.parametrize("key", [K.INITIALIZE_SHARE_GROUP_STATE, K.DELETE_SHARE_GROUP_STATE], ids=lambda key: key.name)
+async def test_only_brokers_begin_a_state_anew_or_delete_it(broker: GuardedBroker, key: ApiKey) -> None:
+    topic_id = broker.server.services.cluster.topics["mine"].topic_id
+    place = SharePartition("g", topic_id, 0)
+    states = broker.server.services.share_states.coordinator
+    begun: list[ErrorCode] = []
+
+    async def has_begun() -> bool:
+        begun.append(await states.initialize(place, state_epoch=1, start_offset=7))
+        return begun[-1] is NONE
+
+    await until(has_begun)
+    for operation in (Operation.READ, Operation.DELETE, Operation.ALTER):
+        await broker.grant(ALICE, operation, "g", kind=GROUP)
+        await broker.grant(ALICE, operation, "mine")
+    request: Any = DeleteShareGroupStateRequest("g", (DeleteStateData(topic_id, (DeleteStatePartition(0),)),))
+    if key is K.INITIALIZE_SHARE_GROUP_STATE:
+        part = InitializeStatePartition(0, state_epoch=100, start_offset=0)
+        request = InitializeShareGroupStateRequest("g", (InitializeStateData(topic_id, (part,)),))
+    told = await broker.ask(ALICE, key, request, version=0)
+    assert told.results[0].partitions[0].error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    found = await states.summary(place)
+    assert isinstance(found, ShareStateSummary)
+    assert (found.state_epoch, found.start_offset) == (1, 7)
+    await broker.grant(ALICE, Operation.CLUSTER_ACTION)
+    told = await broker.ask(ALICE, key, request, version=0)
+    assert told.results[0].partitions[0].error_code == NONE
 
 
 async def test_only_brokers_look_for_the_coordinator_of_a_state(broker: GuardedBroker) -> None:

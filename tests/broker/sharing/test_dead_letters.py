@@ -2,6 +2,7 @@
 letters from being written: a full disk, a topic that is gone, one that forbids it."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from share_fakes import ACCEPT, REJECT, RELEASE, FakeShareStateStore, StoredStat
 from eosin.broker.sharing.dead_letters import DURABLE_MS, LONGEST_RETRY_MS
 from eosin.coordinator.groups.rules.config import ShareGroupConfig
 from eosin.coordinator.share_states import DeliveryState, StateBatch
+from eosin.model.cluster import ConfigChange
 from eosin.model.features import DEAD_LETTERS_LEVEL, SHARE_VERSION
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import IsolationLevel
@@ -191,6 +193,7 @@ async def test_a_broker_that_stops_gives_up_letters_that_do_not_become_durable()
         ("other.orders", "must begin with 'dlq.'"),
         ("dlq.closed", "errors.deadletterqueue.group.enable"),
         ("dlq.missing", "errors.deadletterqueue.auto.create.topics.enable"),
+        ("dlq.compacted", "INVALID_RECORD"),
     ],
 )
 async def test_where_there_can_be_no_letters_records_are_given_up_and_the_log_says_why(
@@ -199,6 +202,9 @@ async def test_where_there_can_be_no_letters_records_are_given_up_and_the_log_sa
     workers = await started("a", "b", config=with_topic(name), to=None)
     if name == "dlq.closed":
         await workers.broker.create_topic(name)
+    elif name == "dlq.compacted":
+        how = {"errors_deadletterqueue_group_enable": "true", "cleanup_policy": "compact"}
+        await workers.broker.create_topic(name, **how)
     elif name == "other.orders":
         await workers.broker.create_topic(name, errors_deadletterqueue_group_enable="true")
     await reject_all(workers)
@@ -223,6 +229,26 @@ async def test_a_missing_topic_is_created_where_that_is_allowed() -> None:
     assert texts(await letters(workers)) == ["a"]
     configs = workers.broker.cluster.topics[TO].configs
     assert configs == {"errors.deadletterqueue.group.enable": "true", "message.timestamp.type": "CreateTime"}
+
+
+@pytest.mark.parametrize("of_all", [True, False], ids=["of all brokers", "of this one"])
+async def test_what_the_broker_says_of_dead_letters_changes_while_it_runs(of_all: bool) -> None:
+    config = replace(CONFIG, deadletterqueue_topic_name="dead-orders")
+    workers = await started("a", config=config, to=None)
+    member = await reject_all(workers)
+    cluster = workers.broker.cluster
+    outcome = await cluster.alter_broker_configs(
+        None if of_all else cluster.node_id,
+        [
+            ConfigChange("errors.deadletterqueue.topic.name.prefix", "dead-"),
+            ConfigChange("errors.deadletterqueue.auto.create.topics.enable", "true"),
+        ],
+    )
+    assert outcome.error is NONE
+    await workers.broker.produce(batch("b"))
+    assert values(await member.fetch()) == ["b"]
+    assert await member.acknowledge((1, 1, (REJECT,))) is NONE
+    assert texts(await letters(workers, "dead-orders")) == ["b"], "of the first one there could be none"
 
 
 async def test_a_topic_that_is_deleted_and_made_again_gets_the_next_letters() -> None:

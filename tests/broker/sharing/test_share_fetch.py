@@ -1,11 +1,14 @@
 """ShareFetch and ShareAcknowledge from the wire to a real log and back (KIP-932; share-partitions.md 1 to 3)."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from data_broker import DataBroker, batch
+from manual_clock import ManualClock
 from share_fakes import (
     ACCEPT,
+    GROUP,
     REJECT,
     RELEASE,
     RENEW,
@@ -17,10 +20,12 @@ from share_fakes import (
 )
 from waiting import settled
 
+from eosin.broker.sharing.share_sessions import SessionKey, ShareSession, ShareSessions
 from eosin.coordinator.groups.rules.config import ShareGroupConfig
 from eosin.coordinator.share_states import DeliveryState, StateBatch
 from eosin.model.features import SHARE_VERSION
 from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import TopicIdPartition
 from eosin.storage.results.log_results import Marker
 
 NONE = ErrorCode.NONE
@@ -183,6 +188,24 @@ async def test_what_a_member_keeps_for_too_long_goes_to_others() -> None:
     assert workers.sharing.partitions.counts.lock_timeouts == 1
 
 
+@pytest.mark.parametrize("how", ["acquired", "renewed"])
+async def test_a_lock_of_a_lowered_duration_ends_before_older_ones(how: str) -> None:
+    workers = await started("a", "b")
+    one, two, three = (workers.member(name) for name in ("m1", "m2", "m3"))
+    await one.fetch(max_records=1)
+    if how == "renewed":
+        await two.fetch(max_records=1)
+    workers.config = replace(workers.config, record_lock_duration_ms=1000)
+    if how == "renewed":
+        assert await two.acknowledge((1, 1, (RENEW,)), is_renew_ack=True) is NONE
+    else:
+        assert acquired(await two.fetch(max_records=1)) == [(1, 1, 1)]
+    waiting = three.begin(max_wait_ms=60_000)
+    workers.broker.clock.advance(1001)
+    assert acquired((await three.finish(waiting)).responses[0].partitions[0]) == [(1, 1, 2)]
+    assert await one.acknowledge((0, 0, (ACCEPT,))) is NONE
+
+
 async def test_a_connection_that_ends_lets_go_of_what_its_member_has() -> None:
     workers = await started("a", "b", "c")
     one, two = workers.member("m1"), workers.member("m2")
@@ -259,6 +282,28 @@ async def test_sessions_are_bounded_and_who_comes_too_late_waits_before_it_hears
     assert (await two.finish(begun)).error_code == ErrorCode.SHARE_SESSION_LIMIT_REACHED
     one.connection.close()
     assert values(await two.fetch(max_wait_ms=500)) == ["a"]
+
+
+async def test_the_partitions_of_sessions_are_bounded_in_all_and_for_each_user() -> None:
+    sharing = (await started()).sharing
+    sessions = ShareSessions(sharing.partitions, clock=ManualClock(), max_sessions=9, max_partitions=6)
+
+    def opened(member: str, count: int, owner: str) -> ShareSession | ErrorCode:
+        some = [TopicIdPartition(b"t" * 16, each) for each in range(count)]
+        return sessions.open(SessionKey(GROUP, member), some, None, owner)
+
+    assert isinstance(opened("a", 3, "x"), ShareSession)
+    assert opened("b", 1, "x") is ErrorCode.SHARE_SESSION_LIMIT_REACHED
+    y = opened("c", 3, "y")
+    assert isinstance(y, ShareSession)
+    assert opened("d", 1, "z") is ErrorCode.SHARE_SESSION_LIMIT_REACHED
+    assert isinstance(opened("a", 2, "x"), ShareSession), "in place of its old one"
+    assert isinstance(opened("d", 1, "z"), ShareSession)
+    sessions.change(y, (), y.partitions.copy())
+    assert sessions.partition_count == 3
+    for each in sessions:
+        sessions.end(each)
+    assert sessions.partition_count == 0
 
 
 async def test_share_partitions_are_bounded() -> None:

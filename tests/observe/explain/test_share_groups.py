@@ -25,6 +25,7 @@ from eosin.protocol.schemas.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from eosin.protocol.schemas.share_fetch import FetchPartition, FetchTopic, ShareFetchRequest
+from eosin.protocol.schemas.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
 APP = ClientIdentity(client_id="app", peer="10.0.0.1")
 NOW_MS = 1_700_000_000_000
@@ -50,6 +51,24 @@ class Recorded:
     def told(self) -> list[tuple[str, str]]:
         history = self.recorder.history("g")
         return [] if history is None else [(each.kind, each.what) for each in history.events]
+
+
+async def test_a_group_that_nobody_serves_names_what_raises_the_feature() -> None:
+    async with observed_broker() as broker:
+        assert broker.server.services.cluster.features.level("share.version") > 0
+        assert "features" not in (await broker.explain("nobody", "group")).text
+        wire = await broker.wire()
+        lowered = (FeatureUpdateKey("share.version", 0, upgrade_type=2),)
+        assert (await wire.ask(UpdateFeaturesRequest(feature_updates=lowered), 1)).error_code == 0
+        found = await broker.explain("nobody", "group")
+        assert (found.is_known, found.cause) == (False, "feature_level")
+        assert found.sentence.startswith("there is no group nobody that is served: share.version is 0 here, so that ")
+        assert found.next is not None
+        assert found.next.what.startswith("`eosin features upgrade share.version` lets it be served;")
+        found = await broker.explain("nobody")
+        assert found.sentence.startswith("no coordinator knows nobody")
+        assert found.next is not None
+        assert "`eosin features upgrade share.version`" in found.next.what
 
 
 def test_the_events_of_a_share_group_have_their_reasons() -> None:

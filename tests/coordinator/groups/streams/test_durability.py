@@ -48,6 +48,22 @@ def group(broker: Broker) -> StreamsGroup:
     return found
 
 
+async def test_a_coordinator_that_stops_while_groups_expire_leaves_them_to_the_next_one_without_a_word(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    broker = await started(AT_ONCE)
+    await heartbeat(broker)
+    await heartbeat(broker, epoch=-1)
+    broker.log.held = True
+    written = len(broker.log.written)
+    broker.clock.advance(AT_ONCE.offsets_retention_check_interval_ms)
+    await turns()
+    assert len(broker.log.written) > written, "its tombstones, which are not durable"
+    await broker.groups.stop()
+    await turns()
+    assert not caplog.records
+
+
 async def test_nobody_sees_a_member_whose_records_are_not_durable() -> None:
     broker = await started(AT_ONCE)
     broker.log.held = True
