@@ -4,11 +4,10 @@ what becomes of their offsets (streams-groups.md)."""
 from typing import Any, Final
 
 import pytest
-from waiting import until
 from wire import Wire, better_than_kafka, unique
 from wire_consumer_group import ConsumerMember
 from wire_group import RawMember, fetch_offset
-from wire_streams_group import StreamsMember, counting, described, serve_streams_groups
+from wire_streams_group import StreamsMember, both_have, counting, described, serve_streams_groups
 
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
@@ -46,17 +45,6 @@ async def refusal(member: StreamsMember, **fields: Any) -> ErrorCode:
 async def delete(wire: Wire, group: str) -> ErrorCode:
     (result,) = (await wire.ask(DeleteGroupsRequest((group,)), 2)).results
     return ErrorCode(result.error_code)
-
-
-async def both_have(count: int, *members: StreamsMember) -> None:
-    """Members send heartbeats until each has so many tasks."""
-
-    async def have_them() -> bool:
-        for member in members:
-            assert (await member.heartbeat()).error_code == NONE
-        return all(len(member.active) == count for member in members)
-
-    await until(have_them, lambda: str([sorted(member.active) for member in members]))
 
 
 def reading(*topics: str) -> Topology:
