@@ -479,12 +479,15 @@ def _sharers(wires: WireThread) -> None:
     """A share group of two members: some of its records are done, some are held, and one is to come again."""
     wires.do(Wire.create_topic, "jobs", partitions=2)
     wires.do(Wire.configure_group, "workers", {"share.auto.offset.reset": "earliest"})
-    for number in range(2):
-        worker = ShareMember(wires.wire(f"worker-{number + 1}"), "workers", f"w{number}")
-        wires.run(worker.joined("jobs"))
+    workers = [ShareMember(wires.wire(f"worker-{number}"), "workers", f"w{number}") for number in (1, 2)]
+    for each in workers:
+        wires.run(each.join("jobs"))
+    for each in workers:
+        wires.run(each.has(1))
+        ((topic_id, number),) = each.assigned
         wires.do(Wire.append, TopicPartition("jobs", number), 9)
-        fetcher = Fetcher(worker.wire, "workers", wires.first.topic_id("jobs"), number)
-        fetcher.member_id = worker.member_id
+        fetcher = Fetcher(each.wire, "workers", topic_id, number)
+        fetcher.member_id = each.member_id
         wires.run(fetcher.fetch())
         wires.run(fetcher.acknowledge((0, 3, (ACCEPT,)), (5, 5, (RELEASE,))))
 
@@ -548,7 +551,8 @@ def _draw(browser: Browser, broker: BrokerProcess, wires: WireThread, folder: Pa
         page.locator("#sentence, .table tbody").first.wait_for()
         if name == "groups":
             expect(page.get_by_label("All groups").locator("tbody tr[data-index]")).to_have_count(4)
-        page.screenshot(path=folder / f"console-{name}.png", clip={"x": 0, "y": 0, "width": 1280, "height": 460})
+        height = 780 if name.endswith("-group") else 460
+        page.screenshot(path=folder / f"console-{name}.png", clip={"x": 0, "y": 0, "width": 1280, "height": height})
     page = watched.open("topics/orders")
     expect(page.get_by_label("Producers", exact=True)).to_be_visible()
     page.screenshot(path=folder / "console-topic.png", clip={"x": 0, "y": 0, "width": 1280, "height": 780})
