@@ -20,6 +20,7 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.schemas import schema_of
+from eosin.protocol.schemas.consumer_group_describe import ConsumerGroupDescribeRequest
 from eosin.protocol.schemas.delete_groups import DeleteGroupsRequest
 from eosin.protocol.schemas.share_acknowledge import (
     AcknowledgementBatch,
@@ -272,6 +273,25 @@ async def test_each_version_of_the_apis_of_share_and_streams_groups_does_what_it
     scene: Scene, key: ApiKey, version: int
 ) -> None:
     await SCENES[key](scene, version)
+
+
+DESCRIBES: Final[Mapping[str, Callable[[tuple[str, ...]], Any]]] = {
+    "consumer": ConsumerGroupDescribeRequest,
+    "share": ShareGroupDescribeRequest,
+    "streams": StreamsGroupDescribeRequest,
+}
+
+
+@pytest.mark.parametrize("kind", DESCRIBES)
+async def test_a_group_that_is_not_there_is_told_from_one_of_another_kind(scene: Scene, kind: str) -> None:
+    await (scene.counter() if kind == "share" else scene.sharer())
+    absent = unique("group")
+    answer = await scene.wire.ask(DESCRIBES[kind]((scene.group, absent)), 1)
+    told = {each.group_id: (each.error_code, each.error_message) for each in answer.groups}
+    assert told == {
+        scene.group: (NOT_FOUND, f"Group {scene.group} is not a {kind} group."),
+        absent: (NOT_FOUND, f"Group {absent} not found."),
+    }
 
 
 # --- the older APIs of groups
