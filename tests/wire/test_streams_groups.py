@@ -58,7 +58,7 @@ async def test_a_member_gets_its_internal_topics_and_all_tasks_and_leaves(wire: 
     member = StreamsMember(wire, group)
     joined = await member.join(topology)
     assert (joined.error_code, joined.member_id) == (NONE, member.member_id), joined.error_message
-    assert set(member.statuses) == {DELAYED}  # the topics are there by now
+    assert set(member.statuses) <= {DELAYED}  # the topics are there by now
     assert joined.heartbeat_interval_ms > 0
     await member.has(6)
     assert member.active == {(name, number) for name in "01" for number in range(3)}
