@@ -9,7 +9,7 @@ group that is named again and again is described once, as it is when its turn co
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from eosin.broker.requests.described_groups import describe_each
+from eosin.broker.requests.described_groups import describe_each, why_not
 from eosin.broker.services import Services
 from eosin.broker.unserved_groups import GroupProtocol
 from eosin.coordinator.groups.consumer.assignors.assignment import TopicIdPartition
@@ -71,8 +71,7 @@ def _described(
     """Describe a group as it is now, a member in each step."""
     group = services.groups.describe_consumer(group_id)
     if isinstance(group, ErrorCode):
-        text = f"Group {group_id} is not a consumer group." if group is ErrorCode.GROUP_ID_NOT_FOUND else None
-        return _refusal(group_id, group, text)
+        return _refusal(group_id, group, why_not(group_id, group, services, kind="consumer"))
     topics = yield from _topics(group, services)
     session = context.session
     for name in topics.shown():

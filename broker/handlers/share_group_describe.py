@@ -8,7 +8,7 @@ its turn comes.
 
 from typing import Final
 
-from eosin.broker.requests.described_groups import describe_each
+from eosin.broker.requests.described_groups import describe_each, why_not
 from eosin.broker.services import Services
 from eosin.broker.unserved_groups import GroupProtocol
 from eosin.coordinator.groups.consumer.assignors.assignment import Partitions
@@ -69,8 +69,7 @@ def _described(
     """Describe a group as it is now, a member in each step."""
     group = services.groups.share.describe(group_id)
     if isinstance(group, ErrorCode):
-        text = f"Group {group_id} is not a share group." if group is ErrorCode.GROUP_ID_NOT_FOUND else None
-        return _refusal(group_id, group, text)
+        return _refusal(group_id, group, why_not(group_id, group, services, kind="share"))
     topics = yield from _topics(group, services)
     session = context.session
     for topic in topics.values():

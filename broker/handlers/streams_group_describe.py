@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from enum import IntEnum
 from typing import Final
 
-from eosin.broker.requests.described_groups import describe_each
+from eosin.broker.requests.described_groups import describe_each, why_not
 from eosin.broker.services import Services
 from eosin.broker.unserved_groups import GroupProtocol
 from eosin.coordinator.groups.streams.assignors.tasks import MemberTasks, Task
@@ -92,8 +92,7 @@ def _described(
     """Describe a group as it is now, a member in each step."""
     group = services.groups.streams.describe(group_id)
     if isinstance(group, ErrorCode):
-        text = f"Group {group_id} is not a streams group." if group is ErrorCode.GROUP_ID_NOT_FOUND else None
-        return _refusal(group_id, group, text)
+        return _refusal(group_id, group, why_not(group_id, group, services, kind="streams"))
     session = context.session
     for name in () if group.topology is None else group.topology.topics:
         yield

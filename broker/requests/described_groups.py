@@ -23,6 +23,14 @@ if TYPE_CHECKING:
 _Group = TypeVar("_Group")
 
 
+def why_not(group_id: str, error: ErrorCode, services: "Services", *, kind: str) -> str | None:
+    """The sentence beside the error of a group that is not described: that it is not there, or of another kind."""
+    if error is not ErrorCode.GROUP_ID_NOT_FOUND:
+        return None
+    is_there = services.groups.holds_group(group_id)
+    return f"Group {group_id} is not a {kind} group." if is_there else f"Group {group_id} not found."
+
+
 async def describe_each(
     group_ids: Sequence[str],
     context: "RequestContext",

@@ -475,10 +475,10 @@ class GroupCoordinator:
             return shard
         return shard.groups.get(group_id, ErrorCode.GROUP_ID_NOT_FOUND)
 
-    def describe_any(self, group_id: str) -> Group | ConsumerGroup | ErrorCode:
-        """The group of either kind, as `describe` or `describe_consumer` tells it."""
-        group = self.describe(group_id)
-        return self.describe_consumer(group_id) if isinstance(group, ErrorCode) else group
+    def holds_group(self, group_id: str) -> bool:
+        """True if this broker coordinates a group of that name, of any kind."""
+        shard = self._shards.of_group(group_id)
+        return not isinstance(shard, ErrorCode) and shard.holds_group(group_id)
 
     def pending_offsets(self, group_id: str) -> Mapping[TopicPartition, int]:
         """The offsets of a group that open transactions hold; none while its log is being loaded, or is not here."""

@@ -279,6 +279,10 @@ class Shard:
         is_stored = group_id in self.groups and group_id in loader.group_offsets
         return [group_records.group_record(self.groups[group_id])] if is_stored else []
 
+    def holds_group(self, group_id: str) -> bool:
+        """True if a group of any kind has the name."""
+        return any(group_id in kind for kind in (self.groups, self.consumer, self.share, self.streams))
+
     def has_broken(self, group_id: str) -> bool:
         """True if records of the group cannot be read."""
         return any(group_id in kind.broken for kind in (self.consumer, self.share, self.streams))

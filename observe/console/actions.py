@@ -15,8 +15,8 @@ from starlette.routing import Route
 
 from eosin.broker.hanging_transactions import HangingTransactions
 from eosin.broker.services import Services
-from eosin.coordinator.groups.consumer.rules.group import ConsumerMember
-from eosin.coordinator.groups.rules.group import Member
+from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup, ConsumerMember
+from eosin.coordinator.groups.rules.group import Group, Member
 from eosin.coordinator.transactions.rules.state import NO_EPOCH, NO_PRODUCER_ID, Txn
 from eosin.model.close_connection import CloseConnection
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
@@ -258,7 +258,10 @@ class Actions:
             self._recorder.note(name, Notable(now_ms, EventKind.OPERATOR, *pair, who=identity_of(context), what=what))
 
     async def _remove(self, asked: RemoveMember, context: RequestContext) -> Done:
-        group = self._services.groups.describe_any(asked.group)
+        groups = self._services.groups
+        group: Group | ConsumerGroup | ErrorCode = groups.describe(asked.group)
+        if isinstance(group, ErrorCode):
+            group = groups.describe_consumer(asked.group)
         if isinstance(group, ErrorCode):
             return Done(404, f"this broker coordinates no group {asked.group[:300]!r}")
         member: Member | ConsumerMember | None = group.members.get(asked.member_id)

@@ -13,7 +13,7 @@ AnyGroup = Group | ConsumerGroup | ShareGroup | StreamsGroup
 
 def described(groups: GroupCoordinator, group_id: str) -> AnyGroup | ErrorCode:
     """The group of that name; GROUP_ID_NOT_FOUND if there is none."""
-    for describe in (groups.describe_any, groups.share.describe, groups.streams.describe):
+    for describe in (groups.describe, groups.describe_consumer, groups.share.describe, groups.streams.describe):
         group = describe(group_id)
         if group is not ErrorCode.GROUP_ID_NOT_FOUND:
             return group

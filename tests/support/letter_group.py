@@ -4,17 +4,12 @@ from collections import Counter
 from typing import Final
 
 from wire import Wire, now_ms, unique
-from wire_share_fetcher import GROUP_RESOURCE, NONE, Fetcher
+from wire_share_fetcher import NONE, Fetcher
 from wire_share_group import ShareMember
 
 from eosin.client.errors import ClientError
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import NewRecord, batches, build_batch, iter_records
-from eosin.protocol.schemas.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
 
 SETTINGS: Final = {
     "group.share.assignment.interval.ms": "0",
@@ -50,9 +45,7 @@ class LetterGroup:
             "errors.deadletterqueue.topic.name": self.to,
             "errors.deadletterqueue.copy.record.enable": "true",
         }
-        changes = tuple(AlterableConfig(name, 0, value) for name, value in settings.items())
-        request = IncrementalAlterConfigsRequest((AlterConfigsResource(GROUP_RESOURCE, self.group, changes),))
-        assert (await wire.ask(request, 1)).responses[0].error_code == NONE
+        assert await wire.configure_group(self.group, settings) is NONE
         await ShareMember(wire, self.group).joined(self.topic)
         batch = build_batch([NewRecord(None, b"%0*d" % (size, each)) for each in range(records)], timestamp=now_ms())
         assert (await wire.produce(TopicPartition(self.topic, 0), batch)).error_code == NONE

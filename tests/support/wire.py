@@ -27,6 +27,11 @@ from eosin.protocol.records.batch import BatchHeader, NewRecord, batches, build_
 from eosin.protocol.schemas.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from eosin.protocol.schemas.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from eosin.protocol.schemas.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+from eosin.protocol.schemas.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from eosin.protocol.schemas.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from eosin.protocol.schemas.list_offsets import (
     ListOffsetsPartition,
@@ -56,6 +61,8 @@ READ_COMMITTED: Final = 1
 LATEST: Final = -1
 EARLIEST: Final = -2
 MAX_TIMESTAMP: Final = -3
+GROUP_RESOURCE: Final = 32
+"""The type of a group's settings, as a resource."""
 _TIMEOUT_MS: Final = 30_000
 _BUSY: Final = frozenset(
     {
@@ -172,6 +179,14 @@ class Wire:
         asked = tuple(ListOffsetsPartition(index, timestamp=LATEST) for index in range(partitions))
         answer = await self.ask(ListOffsetsRequest(replica_id=-1, topics=(ListOffsetsTopic(name, asked),)), 6)
         return not any(each.error_code for each in answer.topics[0].partitions)
+
+    # --- groups
+
+    async def configure_group(self, group: str, settings: Mapping[str, str]) -> ErrorCode:
+        """Set settings of a group, which need not be there."""
+        changes = tuple(AlterableConfig(name, 0, value) for name, value in settings.items())
+        request = IncrementalAlterConfigsRequest((AlterConfigsResource(GROUP_RESOURCE, group, changes),))
+        return ErrorCode((await self.ask(request, 1)).responses[0].error_code)
 
     # --- records
 

@@ -25,8 +25,6 @@ from eosin.protocol.schemas.share_fetch import (
 )
 
 NONE: Final = ErrorCode.NONE
-GROUP_RESOURCE: Final = 32
-"""The type of a group's settings, as a resource."""
 ACCEPT, RELEASE, REJECT, RENEW = 1, 2, 3, 4
 Ranges = list[tuple[int, int, int]]
 """First and last offset, and delivery count."""
@@ -35,12 +33,13 @@ Ranges = list[tuple[int, int, int]]
 class Fetcher:
     """One member of a group, and its share session."""
 
-    def __init__(self, wire: Wire, group: str, topic_id: bytes, partition: int = 0) -> None:
-        """Of one partition of one topic."""
+    def __init__(self, wire: Wire, group: str, topic_id: bytes, partition: int = 0, *, version: int = 2) -> None:
+        """Of one partition of one topic; `version` is that of both its requests."""
         self.wire = wire
         self.group = group
         self.topic_id = topic_id
         self.partition = partition
+        self.version = version
         self.member_id = unique("f")[:36]
         self.epoch = 0
 
@@ -64,7 +63,7 @@ class Fetcher:
             "batch_size": 500,
             "topics": named if self.epoch == 0 or batches else (),
         }
-        answer: ShareFetchResponse = await self.wire.ask(ShareFetchRequest(**{**own, **fields}), 2)
+        answer: ShareFetchResponse = await self.wire.ask(ShareFetchRequest(**{**own, **fields}), self.version)
         if answer.error_code == NONE:
             self.epoch += 1
         return answer
@@ -109,7 +108,7 @@ class Fetcher:
             "share_session_epoch": self.epoch,
             "topics": sent,
         }
-        answer = await self.wire.ask(ShareAcknowledgeRequest(**{**own, **fields}), 2)
+        answer = await self.wire.ask(ShareAcknowledgeRequest(**{**own, **fields}), self.version)
         if answer.error_code != NONE:
             return ErrorCode(answer.error_code)
         self.epoch += 1

@@ -129,3 +129,14 @@ async def described(wire: Wire, group: str, *, version: int = 1, with_descriptio
     request = StreamsGroupDescribeRequest((group,), include_topology_description=with_description)
     found: DescribedGroup = (await wire.ask(request, version)).groups[0]
     return found
+
+
+async def both_have(count: int, *members: StreamsMember) -> None:
+    """Members send heartbeats until each has so many tasks."""
+
+    async def have_them() -> bool:
+        for member in members:
+            assert (await member.heartbeat()).error_code == ErrorCode.NONE
+        return all(len(member.active) == count for member in members)
+
+    await until(have_them, lambda: str([sorted(member.active) for member in members]))

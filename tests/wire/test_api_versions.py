@@ -3,8 +3,10 @@
 import struct
 
 import pytest
+from kafka_releases import ANNOUNCED, FEATURES
 from wire import Wire, better_than_kafka, exchange, records, request_header
 
+from eosin.broker.handlers.registry import BY_KEY
 from eosin.client.versions import TRANSACTION_VERSION
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -85,6 +87,20 @@ async def test_the_api_versions_that_librdkafka_before_2_11_requires_are_served(
         low, high = served[key]
         assert low <= version <= high, key.name
     assert served[ApiKey.PRODUCE][0] == 0  # else it does not compress
+
+
+async def test_every_api_is_announced_up_to_the_version_that_apache_kafka_announces(wire: Wire) -> None:
+    """Of those that a broker serves alone."""
+    served = await ranges(wire)
+    asked = sorted(BY_KEY.keys() - {ApiKey.ADD_PARTITIONS_TO_TXN})
+    assert {key: served[key][1] for key in asked} == {key: ANNOUNCED[key][1] for key in asked}
+    assert [key for key in asked if served[key][0] > ANNOUNCED[key][0]] == []
+
+
+async def test_features_are_supported_up_to_the_level_of_apache_kafka(wire: Wire) -> None:
+    answer: ApiVersionsResponse = await wire.ask(CLIENT, 4)
+    supported = {each.name: (each.min_version, each.max_version) for each in answer.supported_features}
+    assert {name: supported[name] for name in FEATURES} == FEATURES
 
 
 @better_than_kafka("without other brokers nobody may send the brokers' versions of AddPartitionsToTxn")

@@ -8,18 +8,13 @@ import pytest
 from waiting import until
 from wire import OTHER_BROKER, Connect, Wire, better_than_kafka, unique
 from wire_producer import transactional
-from wire_share_fetcher import ACCEPT, GROUP_RESOURCE, NONE, REJECT, RELEASE, Fetcher
+from wire_share_fetcher import ACCEPT, NONE, REJECT, RELEASE, Fetcher
 from wire_share_group import ShareMember, serve_share_groups
 
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import NewRecord, Record, batches, build_batch, iter_records
 from eosin.protocol.records.compression import Compression
-from eosin.protocol.schemas.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
 from eosin.runtime.clock import SystemClock
 
 pytestmark = pytest.mark.virtual
@@ -47,9 +42,7 @@ class Grave:
         self._connect = connect
 
     async def configure(self, settings: Mapping[str, str]) -> ErrorCode:
-        changes = tuple(AlterableConfig(name, 0, value) for name, value in settings.items())
-        request = IncrementalAlterConfigsRequest((AlterConfigsResource(GROUP_RESOURCE, self.group, changes),))
-        return ErrorCode((await self.wire.ask(request, 1)).responses[0].error_code)
+        return await self.wire.configure_group(self.group, settings)
 
     async def write(self, *records: NewRecord, partition: int = 0, **how: Any) -> None:
         data = build_batch(records, timestamp=1_700_000_000_000, **how)

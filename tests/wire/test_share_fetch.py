@@ -6,16 +6,11 @@ from typing import Final
 
 import pytest
 from wire import Connect, Wire, unique
-from wire_share_fetcher import ACCEPT, GROUP_RESOURCE, NONE, REJECT, RELEASE, RENEW, Fetcher
+from wire_share_fetcher import ACCEPT, NONE, REJECT, RELEASE, RENEW, Fetcher
 from wire_share_group import ShareMember, serve_share_groups
 
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
-from eosin.protocol.schemas.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
 
 pytestmark = pytest.mark.virtual
 
@@ -49,9 +44,7 @@ class Shared:
 @pytest.fixture
 async def shared(wire: Wire, connect: Connect) -> Shared:
     group, topic = unique("share"), await wire.topic(1)
-    change = AlterableConfig("share.auto.offset.reset", 0, "earliest")
-    request = IncrementalAlterConfigsRequest((AlterConfigsResource(GROUP_RESOURCE, group, (change,)),))
-    assert (await wire.ask(request, 1)).responses[0].error_code == NONE
+    assert await wire.configure_group(group, {"share.auto.offset.reset": "earliest"}) is NONE
     await ShareMember(wire, group).joined(topic)
     return Shared(wire, connect, group, topic)
 

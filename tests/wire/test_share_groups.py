@@ -4,13 +4,11 @@ and what an administrator does (share-groups.md 2 to 8)."""
 from typing import Any, Final
 
 import pytest
-from fake_share_states import FakeShareStates
 from wire import Wire, unique
 from wire_consumer_group import ConsumerMember
 from wire_group import RawMember
 from wire_share_group import ShareMember, alter, described, forget, serve_share_groups, where
 
-from eosin.coordinator.groups.share.ports import NoShareStates
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.schemas.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from eosin.protocol.schemas.delete_groups import DeleteGroupsRequest
@@ -28,11 +26,8 @@ UNKNOWN_PARTITION: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 @pytest.fixture
-async def bootstrap(consumer_groups: str, monkeypatch: pytest.MonkeyPatch) -> str:
+async def bootstrap(consumer_groups: str) -> str:
     """Address of a broker that serves groups of all kinds."""
-    states = FakeShareStates()
-    for name in ("initialize", "read", "write", "delete", "summary"):
-        monkeypatch.setattr(NoShareStates, name, getattr(states, name))
     await serve_share_groups(consumer_groups)
     return consumer_groups
 

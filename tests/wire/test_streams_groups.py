@@ -4,11 +4,10 @@ what becomes of their offsets (streams-groups.md)."""
 from typing import Any, Final
 
 import pytest
-from waiting import until
 from wire import Wire, better_than_kafka, unique
 from wire_consumer_group import ConsumerMember
 from wire_group import RawMember, fetch_offset
-from wire_streams_group import StreamsMember, counting, described, serve_streams_groups
+from wire_streams_group import StreamsMember, both_have, counting, described, serve_streams_groups
 
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
@@ -48,17 +47,6 @@ async def delete(wire: Wire, group: str) -> ErrorCode:
     return ErrorCode(result.error_code)
 
 
-async def both_have(count: int, *members: StreamsMember) -> None:
-    """Members send heartbeats until each has so many tasks."""
-
-    async def have_them() -> bool:
-        for member in members:
-            assert (await member.heartbeat()).error_code == NONE
-        return all(len(member.active) == count for member in members)
-
-    await until(have_them, lambda: str([sorted(member.active) for member in members]))
-
-
 def reading(*topics: str) -> Topology:
     return Topology(0, (Subtopology("0", source_topics=topics),))
 
@@ -70,7 +58,7 @@ async def test_a_member_gets_its_internal_topics_and_all_tasks_and_leaves(wire: 
     member = StreamsMember(wire, group)
     joined = await member.join(topology)
     assert (joined.error_code, joined.member_id) == (NONE, member.member_id), joined.error_message
-    assert set(member.statuses) == {DELAYED}  # the topics are there by now
+    assert set(member.statuses) <= {DELAYED}  # the topics are there by now
     assert joined.heartbeat_interval_ms > 0
     await member.has(6)
     assert member.active == {(name, number) for name in "01" for number in range(3)}

@@ -11,11 +11,6 @@ from wire_streams_group import StreamsMember, described, serve_streams_groups
 
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
-from eosin.protocol.schemas.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
 from eosin.protocol.schemas.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
@@ -39,7 +34,6 @@ UNKNOWN_MEMBER: Final = ErrorCode.UNKNOWN_MEMBER_ID
 FENCED: Final = ErrorCode.FENCED_INSTANCE_ID
 UNRELEASED: Final = ErrorCode.UNRELEASED_INSTANCE_ID
 FOR_A_WHILE: Final = -2
-GROUP_RESOURCE: Final = 32
 MISSING_CLIENT_TAGS: Final = 6
 NOT_REQUESTED, NOT_STORED, AVAILABLE = 0, 1, 3
 NO_TASKS: Final[dict[str, Any]] = {"active_tasks": None, "standby_tasks": None, "warmup_tasks": None}
@@ -112,10 +106,7 @@ async def test_a_static_member_may_join_again_under_its_id(wire: Wire, group: st
 
 async def test_a_member_without_the_tags_of_its_group_is_told_so_from_version_1_on(wire: Wire, group: str) -> None:
     topic = await wire.topic(1)
-    tags = AlterableConfig("streams.rack.aware.assignment.tags", 0, "zone,cluster")
-    resource = AlterConfigsResource(GROUP_RESOURCE, group, (tags,))
-    (set_now,) = (await wire.ask(IncrementalAlterConfigsRequest((resource,)), 1)).responses
-    assert set_now.error_code == NONE, set_now.error_message
+    assert await wire.configure_group(group, {"streams.rack.aware.assignment.tags": "zone,cluster"}) is NONE
     member = StreamsMember(wire, group)
     await member.join(reading(topic), client_tags=(KeyValue("zone", "a"),))
 

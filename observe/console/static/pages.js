@@ -151,7 +151,7 @@ export class Groups extends Chosen {
     const rows = this.derived.of(store.versions.groups, text, () => [...store.tables.groups.values()].filter((row) => row.key.toLowerCase().includes(text) || row.kind === text).sort((one, other) => before(other) - before(one) || (one.key < other.key ? -1 : 1)));
     return html`<h1>Groups</h1>
       <div class="filters"><label>Find <input type="search" value=${this.state.text} placeholder="group, or kind" onInput=${(event) => this.find(event)} /></label></div>
-      <p class="quiet">Record lag counts what readers of committed records will still get. Control records, aborted records and what is undecided are no lag. Partitions that a member has and the group has committed nothing for are "new": they count from the beginning of the log. Of a share group it counts what is not done with.</p>
+      <p class="quiet">Record lag counts what readers of committed records will still get. Markers (control records), aborted records and what is undecided are no lag. Partitions that a member has and the group has committed nothing for are "new": they count from the beginning of the log. Of a share group it counts what is not done with.</p>
       <${LongTable} label="All groups" columns=${told(groupColumns(), store.broker)} rows=${rows} empty=${store.broker ? "No group yet. Groups appear when they commit an offset or have a member." : "Nothing is known yet."} />
       <${Command} text="eosin groups list" /><${Json} watch="groups" />`;
   }
@@ -308,7 +308,7 @@ export class Group extends Told {
   }
 
   committed(facts) {
-    return html`<section><h2>Partitions</h2><div class="wide"><table class="plain"><thead><tr><th scope="col">Partition</th><th scope="col" class="number">Committed</th><th scope="col" class="number">LSO</th><th scope="col" class="number">Record lag</th><th scope="col" class="number">Control records</th><th scope="col" class="number">Undecided</th></tr></thead>
+    return html`<section><h2>Partitions</h2><div class="wide"><table class="plain"><thead><tr><th scope="col">Partition</th><th scope="col" class="number">Committed</th><th scope="col" class="number">LSO</th><th scope="col" class="number">Record lag</th><th scope="col" class="number">Markers</th><th scope="col" class="number">Undecided</th></tr></thead>
         <tbody>${(facts.partitions ?? []).map((each) => html`<tr><td><a href=${to("partitions", each.partition)}>${each.partition}</a>${each.pending ? " (waits for a transaction)" : ""}</td><td class=${`number${isOutOfRange(each) ? " gone" : ""}`} title=${isOutOfRange(each) ? `The log has ${number(each.log_start ?? 0)} to ${number(each.high_watermark)}: readers that begin here are told OFFSET_OUT_OF_RANGE.` : ""}>${each.committed < 0 ? html`<span class="quiet">nothing</span>` : number(each.committed)}</td><td class="number">${number(each.last_stable)}</td><td class="number">${each.committed < 0 ? "" : (each.records ?? -1) < 0 ? `≤ ${number(Math.max(0, each.last_stable - Math.max(each.committed, each.log_start ?? 0)))}` : number(each.records)}</td><td class="number">${number(each.control_records ?? 0)}</td><td class="number">${number(Math.max(0, each.high_watermark - each.last_stable))}</td></tr>`)}</tbody></table></div>
         ${!facts.partitions?.length && html`<p class="quiet">It has committed nothing.</p>`}</section>`;
   }

@@ -49,6 +49,9 @@ function holder(row) {
   return row.held_by.startsWith("producer ") && row.cause !== "open_transaction" ? row.held_by : link("transactions", row.held_by, 0);
 }
 
+/** Whether it is a share group: it commits no offsets, and its lag counts deliveries. */
+const isShared = (row) => row.kind === "share";
+
 export const groupColumns = () => [
   { title: "Group", cell: (row, tab) => link("groups", row.key, tab), by: (row) => row.key },
   { title: "Kind", width: 7, cell: (row) => row.kind ?? "", by: (row) => row.kind ?? "" },
@@ -56,11 +59,11 @@ export const groupColumns = () => [
   { title: "Members", width: 7.4, number: true, cell: (row) => number(row.members), by: (row) => -row.members },
   { title: "Partitions", width: 7.6, number: true, cell: (row) => number(row.partitions), by: (row) => -row.partitions },
   { title: "Record lag", width: 8.6, term: "record lag", number: true, cell: (row) => groupLag(row), by: (row) => -row.lag },
-  { title: "In flight", width: 6.6, term: "in flight", number: true, cell: (row) => (row.kind === "share" ? number(row.in_flight ?? 0) : ""), by: (row) => -(row.in_flight ?? 0) },
-  { title: "Control records", width: 10.6, term: "marker", number: true, cell: (row) => number(row.control_records ?? 0), by: (row) => -(row.control_records ?? 0) },
-  { title: "Undecided", width: 8.4, term: "behind", number: true, cell: (row) => number(row.undecided ?? 0), by: (row) => -(row.undecided ?? 0) },
-  { title: "Last commit", width: 11, cell: (row) => (row.last_commit_ms > 0 ? html`<${Time} ms=${row.last_commit_ms} />${row.grows ? html` <b title="More lies before it than a minute ago, and it has committed nothing since.">grows</b>` : ""}` : row.members ? "never" : ""), by: (row) => row.last_commit_ms ?? -1 },
-  { title: "Waiting offsets", width: 10.4, number: true, cell: (row) => number(row.pending ?? 0), by: (row) => -(row.pending ?? 0) },
+  { title: "In flight", width: 6.6, term: "in flight", number: true, cell: (row) => (isShared(row) ? number(row.in_flight ?? 0) : ""), by: (row) => -(row.in_flight ?? 0) },
+  { title: "Markers", width: 6.8, term: "marker", number: true, cell: (row) => (isShared(row) ? "" : number(row.control_records ?? 0)), by: (row) => -(row.control_records ?? 0) },
+  { title: "Undecided", width: 8.4, term: "behind", number: true, cell: (row) => (isShared(row) ? "" : number(row.undecided ?? 0)), by: (row) => -(row.undecided ?? 0) },
+  { title: "Last commit", width: 10.6, cell: (row) => (row.last_commit_ms > 0 ? html`<${Time} ms=${row.last_commit_ms} />${row.grows ? html` <b title="More lies before it than a minute ago, and it has committed nothing since.">grows</b>` : ""}` : row.members && !isShared(row) ? "never" : ""), by: (row) => row.last_commit_ms ?? -1 },
+  { title: "Waiting", width: 6.4, term: "waiting", number: true, cell: (row) => (isShared(row) ? "" : number(row.pending ?? 0)), by: (row) => -(row.pending ?? 0) },
 ];
 
 export const groupLag = (row) => html`<b>${isCounted(row) ? "" : "≤ "}${number(row.lag)}</b>${row.uncommitted ? html` <span class="quiet" title="Partitions that a member has and the group has committed nothing for: they count from the beginning of the log.">${number(row.uncommitted)} new</span>` : ""}`;

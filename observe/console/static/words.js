@@ -128,6 +128,7 @@ export const TERMS = {
   "marker": "The record that says in a partition whether a transaction was committed or aborted.",
   "prepared": "Decided, or kept for its database to decide (KIP-939).",
   "in flight": "Records of a share group that its members have and have not acknowledged.",
+  "waiting": "Offsets that wait for the end of the transaction that has written them.",
   "record lag": "Records that a group's readers will still get: no control records, no aborted ones.",
   "time left": "Until the coordinator aborts the transaction (transaction.timeout.ms).",
 };

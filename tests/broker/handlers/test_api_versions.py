@@ -4,6 +4,7 @@ from types import SimpleNamespace
 from typing import Any, Final, cast
 
 import pytest
+from kafka_releases import ANNOUNCED
 
 from eosin.broker.handlers import api_versions
 from eosin.broker.handlers.registry import APIS, BY_KEY
@@ -65,21 +66,6 @@ def test_every_served_version_has_a_schema() -> None:
             assert version in schema.versions, f"{api.key.name} {version}"
 
 
-# fmt: off
-KAFKA_4_4_0: Final = {
-    0: (0, 13), 1: (4, 18), 2: (1, 11), 3: (0, 13), 8: (2, 10), 9: (1, 10), 10: (0, 6), 11: (0, 9), 12: (0, 4), 13:
-    (0, 5), 14: (0, 5), 15: (0, 6), 16: (0, 5), 17: (0, 1), 18: (0, 5), 19: (2, 7), 20: (1, 6), 21: (0, 2), 22: (0,
-    5), 23: (2, 4), 24: (0, 5), 25: (0, 4), 26: (0, 5), 27: (1, 2), 28: (0, 6), 29: (1, 3), 30: (1, 3), 31: (1, 3),
-    32: (1, 4), 33: (0, 2), 34: (1, 2), 35: (1, 5), 36: (0, 2), 37: (0, 3), 38: (1, 3), 39: (1, 2), 40: (1, 2), 41:
-    (1, 3), 42: (0, 3), 43: (0, 2), 44: (0, 1), 45: (0, 1), 46: (0, 0), 47: (0, 0), 48: (0, 1), 49: (0, 1), 50: (0,
-    0), 51: (0, 0), 55: (0, 2), 57: (0, 2), 60: (0, 2), 61: (0, 0), 64: (0, 0), 65: (0, 0), 66: (0, 2), 68: (0, 1),
-    69: (0, 1), 74: (0, 1), 75: (0, 0), 76: (1, 1), 77: (1, 1), 78: (1, 2), 79: (1, 2), 80: (0, 1), 81: (0, 0), 83:
-    (0, 0), 84: (0, 0), 85: (0, 1), 86: (0, 0), 87: (0, 1), 88: (0, 1), 89: (0, 1), 90: (0, 1), 91: (0, 0), 92: (0,
-    0), 93: (0, 0), 94: (0, 0),
-}
-# fmt: on
-"""What Apache Kafka 4.4.0 announces on one node: the lowest and the highest version of each key."""
-
 ABSENT: Final = {38, 39, 40, 41, 64, 80, 81, 94}
 LOWER: Final = {ApiKey.ADD_PARTITIONS_TO_TXN: 3}
 """What docs/semantics.md says of them: not served, and not up to Kafka's highest version."""
@@ -87,11 +73,11 @@ LOWER: Final = {ApiKey.ADD_PARTITIONS_TO_TXN: 3}
 
 def test_apis_of_apache_kafka_are_served_except_those_that_the_page_names() -> None:
     ours = {row.api_key: (row.min_version, row.max_version) for row in ask()[0].api_keys}
-    assert KAFKA_4_4_0.keys() - ours.keys() == ABSENT
-    assert ours.keys() <= KAFKA_4_4_0.keys()
+    assert ANNOUNCED.keys() - ours.keys() == ABSENT
+    assert ours.keys() <= ANNOUNCED.keys()
     for key, (lowest, highest) in ours.items():
-        assert lowest <= KAFKA_4_4_0[key][0], ApiKey(key).name
-        assert highest == LOWER.get(ApiKey(key), KAFKA_4_4_0[key][1]), ApiKey(key).name
+        assert lowest <= ANNOUNCED[key][0], ApiKey(key).name
+        assert highest == LOWER.get(ApiKey(key), ANNOUNCED[key][1]), ApiKey(key).name
 
 
 def test_produce_is_announced_from_0_for_clients_that_judge_codecs_by_it_and_served_from_3() -> None:

@@ -144,7 +144,7 @@ async def test_a_member_joins_and_is_described_with_its_partitions() -> None:
     assert (member.member_id, member.rack_id, member.member_epoch, member.client_id) == ("m", "r", 3, "test")
     assert member.subscribed_topic_names == ("orders",)
     assert [(each.topic_name, each.partitions) for each in member.assignment.topic_partitions] == [("orders", (0, 1))]
-    assert (other.error_code, other.error_message) == (NOT_FOUND, "Group h is not a share group.")
+    assert (other.error_code, other.error_message) == (NOT_FOUND, "Group h not found.")
     left = await shares.heartbeat(-1)
     assert (left.error_code, left.member_epoch, left.assignment) == (0, -1, None)
     assert (await shares.describe("g"))[0].group_state == "Empty"

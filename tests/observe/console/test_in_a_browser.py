@@ -19,8 +19,11 @@ from playwright.sync_api import Browser, Page, expect
 from toolchains import skipped_without
 from waiting import HANG_S
 from wire import Wire
+from wire_share_fetcher import ACCEPT, RELEASE, Fetcher
 from wire_share_group import ShareMember
-from wire_streams_group import StreamsMember, counting
+from wire_streams_group import StreamsMember, both_have, counting
+
+from eosin.protocol.names import TopicPartition
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 expect.set_options(timeout=HANG_S * 1000)
@@ -52,10 +55,12 @@ class WireThread:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._wires: list[Wire] = []
+        self.first: Wire
+        """The connection of `do`."""
 
     def __enter__(self) -> "WireThread":
         self._thread.start()
-        self._first = self.wire("admin")
+        self.first = self.wire("admin")
         return self
 
     def __exit__(self, *failure: object) -> None:
@@ -77,7 +82,7 @@ class WireThread:
 
     def do(self, work: Callable[..., Coroutine[Any, Any, _T]], *about: Any, **how: Any) -> _T:
         """A request on the first connection."""
-        return self.run(work(self._first, *about, **how))
+        return self.run(work(self.first, *about, **how))
 
 
 @pytest.fixture
@@ -462,14 +467,42 @@ def test_pictures_are_drawn(browser: Browser, tmp_path: Path) -> None:
     process.options = ("--console", "--http", "0")
     process.start()
     try:
-        _draw(browser, process, Path(PICTURES))
+        with WireThread(process.address) as wires:
+            _draw(browser, process, wires, Path(PICTURES))
     finally:
         process.stop()
     with demo(tmp_path) as shown:
         _draw_overview(browser, shown.http_address, Path(PICTURES))
 
 
-def _draw(browser: Browser, broker: BrokerProcess, folder: Path) -> None:
+def _sharers(wires: WireThread) -> None:
+    """A share group of two members: some of its records are done, some are held, and one is to come again."""
+    wires.do(Wire.create_topic, "jobs", partitions=2)
+    wires.do(Wire.configure_group, "workers", {"share.auto.offset.reset": "earliest"})
+    workers = [ShareMember(wires.wire(f"worker-{number}"), "workers", f"w{number}") for number in (1, 2)]
+    for each in workers:
+        wires.run(each.join("jobs"))
+    for each in workers:
+        wires.run(each.has(1))
+        ((topic_id, number),) = each.assigned
+        wires.do(Wire.append, TopicPartition("jobs", number), 9)
+        fetcher = Fetcher(each.wire, "workers", topic_id, number)
+        fetcher.member_id = each.member_id
+        wires.run(fetcher.fetch())
+        wires.run(fetcher.acknowledge((0, 3, (ACCEPT,)), (5, 5, (RELEASE,))))
+
+
+def _counters(wires: WireThread) -> None:
+    """A streams group of two members, each with a copy of what the other one counts."""
+    wires.do(Wire.create_topic, "lines", partitions=2)
+    wires.do(Wire.configure_group, "word-count", {"streams.num.standby.replicas": "1"})
+    members = [StreamsMember(wires.wire(f"app-{name}"), "word-count", name) for name in "ab"]
+    for each in members:
+        wires.run(each.join(counting("lines", "word-count")))
+    wires.run(both_have(2, *members))
+
+
+def _draw(browser: Browser, broker: BrokerProcess, wires: WireThread, folder: Path) -> None:
     kept = []
     for number in range(4):
         shop = producer(broker, f"shop-{number}", f"till-{number}")
@@ -489,22 +522,42 @@ def _draw(browser: Browser, broker: BrokerProcess, folder: Path) -> None:
     committer = Consumer({"bootstrap.servers": broker.address, "group.id": "readers", "log_level": 0})
     committer.commit(offsets=[Position("orders", 0, 2)], asynchronous=False)
     committer.close()
+    biller = Consumer(
+        {
+            "bootstrap.servers": broker.address,
+            "group.id": "billing",
+            "group.protocol": "consumer",
+            "client.id": "biller",
+            "auto.offset.reset": "earliest",
+            "log_level": 0,
+        }
+    )
+    biller.subscribe(["orders", "payments"])
+    assert biller.consume(1, HANG_S)
+    _sharers(wires)
+    _counters(wires)
     begin(kept[1], "payments")
     begin(kept[2], "orders")
     watched = Watched(browser, broker.http_address)
     for place, name in (
         ("partitions", "topics"),
         ("groups", "groups"),
+        ("groups/workers", "share-group"),
+        ("groups/word-count", "streams-group"),
         ("transactions/orders-1", "fenced"),
         ("log/orders-0", "log"),
     ):
         page = watched.open(place)
         page.locator("#sentence, .table tbody").first.wait_for()
-        page.screenshot(path=folder / f"console-{name}.png", clip={"x": 0, "y": 0, "width": 1280, "height": 460})
+        if name == "groups":
+            expect(page.get_by_label("All groups").locator("tbody tr[data-index]")).to_have_count(4)
+        height = 780 if name.endswith("-group") else 460
+        page.screenshot(path=folder / f"console-{name}.png", clip={"x": 0, "y": 0, "width": 1280, "height": height})
     page = watched.open("topics/orders")
     expect(page.get_by_label("Producers", exact=True)).to_be_visible()
     page.screenshot(path=folder / "console-topic.png", clip={"x": 0, "y": 0, "width": 1280, "height": 780})
     watched.close()
+    biller.close()
     kept[1].abort_transaction(HANG_S)
     kept[2].abort_transaction(HANG_S)
 
