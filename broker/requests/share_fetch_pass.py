@@ -7,7 +7,6 @@ go out whole, as the log holds them: which of their records a member has stands 
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from eosin.broker.fetching.long_poll import PolledPartition
@@ -20,7 +19,7 @@ from eosin.model.resources import Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicIdPartition, TopicPartition
 from eosin.protocol.records.batch import CorruptRecords
-from eosin.runtime.turns import next_turn
+from eosin.runtime.turns import in_turns, next_turn
 from eosin.security.session import EVERYBODY_MAY
 from eosin.storage.results.log_results import NO_RECORDS, ReadResult
 
@@ -32,11 +31,10 @@ if TYPE_CHECKING:
 
 RECORD_LIMIT: Final = 1
 """The mode in which max_records is exact (KIP-1206)."""
-READS_PER_TURN: Final = 50
 LOOKS_PER_TURN: Final = 500
 """Each takes a few microseconds."""
 FIRST_LOOK: Final = 10
-"""As many looks as the first one, which may find a share partition that is to be loaded, counts for."""
+"""As many looks as the first one, which may find a share partition that is to be loaded, counts for; and as a read."""
 FULL_MESSAGE: Final = "This broker serves as many share partitions as eosin.share.max.partitions allows."
 WAITING_ERRORS: Final = frozenset(
     {
@@ -89,24 +87,39 @@ class ShareFetchPass:
         """True while nothing was read: the first batch comes in any case."""
         self._makes_way = False
         """True if another request of the connection waits behind this one."""
+        self._is_woken = False
+        """True if there is something to look at since it began to wait."""
+        self._end_poll: Callable[[], None] | None = None
+        """Ends the wait, once it has begun to wait everywhere."""
         self.is_denied = False
         """True if the client may read the group no more: a right that is taken away counts for fetches that wait."""
-        self.partitions = [ShareFetchPartition(each) for each in session.in_turn()]
+        self._wanted = session.in_turn()
+        self.partitions: list[ShareFetchPartition] = []
 
     async def run(self) -> None:
         """Find what there is, or wait for it for as long as the client says."""
         clock = self._services.wire_clock
         until_ms = clock.elapsed_ms() + max(0, self._request.max_wait_ms)
+        if self._context.connection is not None:
+            self._context.connection.fetch_waits(self._make_way)  # one may come while this pass looks
         try:
+            await in_turns(self._wanted, self._begin_one, clock, per_turn=LOOKS_PER_TURN)
             await self._run(until_ms)
         finally:
-            self._pass_on()
+            await self._at_each(_pass_on)
 
-    def _pass_on(self) -> None:
-        """Let the next ones have what this pass has left."""
-        for each in self.partitions:
-            if each.partition is not None:
-                each.partition.pass_on()
+    def _begin_one(self, wanted: TopicIdPartition) -> None:
+        self.partitions.append(ShareFetchPartition(wanted))
+
+    async def _at_each(self, do: Callable[[ShareFetchPartition], None]) -> None:
+        """Do something at each partition, some in each turn of the event loop; at all that are left, now, if this pass
+        is given up meanwhile: others wait for it."""
+        left = iter(self.partitions)
+        try:
+            await in_turns(left, do, self._services.wire_clock, per_turn=LOOKS_PER_TURN)
+        finally:
+            for each in left:
+                do(each)
 
     async def _run(self, until_ms: int) -> None:
         clock = self._services.wire_clock
@@ -125,7 +138,7 @@ class ShareFetchPass:
             if is_last or not self._is_first or self._is_settled:
                 return
             if not moved:
-                await self._wait(left_ms, is_sated=reads or self._left_bytes <= 0)
+                await self._wait(until_ms, is_sated=reads or self._left_bytes <= 0)
 
     # Look -----------------------------------------------------------------------------------------------------------
 
@@ -181,11 +194,15 @@ class ShareFetchPass:
 
     async def _read(self) -> bool:
         """Read and hand out, partition by partition, within the limits. Returns whether anything has changed."""
-        moved, reads = False, 0
+        moved, left = False, LOOKS_PER_TURN
         for each in self.partitions:
             partition = each.partition
             if each.error or partition is None:
                 continue
+            left -= 1
+            if left <= 0:
+                left = LOOKS_PER_TURN
+                await next_turn()
             if self._session.has_ended:
                 break
             if self._left_records <= 0 or (not self._is_first and min(self._left_bytes, self._memory_left) <= 0):
@@ -197,11 +214,9 @@ class ShareFetchPass:
             try:
                 if offset < partition.log.visible_end(self._isolation):
                     moved |= await self._read_one(each, partition, offset)
-                    reads += 1
+                    left -= FIRST_LOOK
             finally:
                 partition.end_fetch()
-            if reads % READS_PER_TURN == READS_PER_TURN - 1:
-                await next_turn()
         return moved
 
     async def _read_one(self, each: ShareFetchPartition, partition: LedSharePartition, offset: int) -> bool:
@@ -249,42 +264,64 @@ class ShareFetchPass:
 
     # Wait -----------------------------------------------------------------------------------------------------------
 
-    async def _wait(self, max_wait_ms: int, *, is_sated: bool) -> None:
+    async def _wait(self, until_ms: int, *, is_sated: bool) -> None:
         """Wait until more can be read, or a share partition has changed. `is_sated`: there was enough to read, and none
-        of it is for this member now: that the log has it is no news."""
+        of it is for this member now: that the log has it is no news.
+
+        It begins to wait at some partitions in each turn: at each with the changes that it has seen there, so one that
+        came since wakes it; and the poll does not begin if anything has."""
         watches: dict[object, PolledPartition] = {}
-        some = [(each, each.partition) for each in self.partitions if each.partition is not None and not each.error]
         is_patient = self._request.min_bytes > 1
-        for _, partition in some if is_patient and not is_sated else ():
-            offset = partition.offset_to_fetch()
+        self._is_woken = False
+
+        def begin(each: ShareFetchPartition) -> None:
+            partition = each.partition
+            if partition is None or each.error:
+                return
+            partition.wait(self._wake, each.known_changes, is_patient=is_patient)
+            if partition.error:  # lost since it was looked at
+                self._wake()
+            offset = partition.offset_to_fetch() if is_patient and not is_sated else None
             if offset is not None:
                 watches[partition.log] = PolledPartition(partition.log, offset=offset, limit=self._left_bytes)
-        wakes: list[Callable[[], None]] = []
+            partition.pass_on()
 
-        def waits(wake: Callable[[], None]) -> None:
-            wakes.append(wake)
-            for each, partition in some:
-                partition.wait(wake, each.known_changes, is_patient=is_patient)
-            if self._context.connection is not None:
-                self._context.connection.fetch_waits(partial(self._make_way, wake))
-            self._pass_on()
+        def end(each: ShareFetchPartition) -> None:
+            if each.partition is not None:
+                each.partition.stop_waiting(self._wake)
 
         try:
+            await self._at_each(begin)
+            if self._is_woken or self._session.has_ended or self._sharing.is_stopping:
+                return
             await self._services.partitions.long_polls.wait(
                 list(watches.values()),
                 isolation=self._isolation,
                 min_bytes=max(1, self._request.min_bytes),
-                max_wait_ms=max_wait_ms,
-                waits=waits,
+                max_wait_ms=max(0, until_ms - self._services.wire_clock.elapsed_ms()),
+                waits=self._poll_begins,
             )
         finally:
-            for _, partition in some:
-                for wake in wakes:
-                    partition.stop_waiting(wake)
+            self._end_poll = None
+            await self._at_each(end)
 
-    def _make_way(self, wake: Callable[[], None]) -> None:
+    def _poll_begins(self, end_poll: Callable[[], None]) -> None:
+        self._end_poll = end_poll
+
+    def _wake(self) -> None:
+        self._is_woken = True
+        if self._end_poll is not None:
+            self._end_poll()
+
+    def _make_way(self) -> None:
         self._makes_way = True
-        wake()
+        self._wake()
+
+
+def _pass_on(each: ShareFetchPartition) -> None:
+    """Let the next one have what this pass has left."""
+    if each.partition is not None:
+        each.partition.pass_on()
 
 
 def _slice(

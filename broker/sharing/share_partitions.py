@@ -21,6 +21,7 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicIdPartition, TopicPartition, Uuid
 from eosin.runtime.clock import Clock
 from eosin.runtime.start_now import start_now
+from eosin.runtime.turns import in_turns
 
 if TYPE_CHECKING:
     from eosin.broker.fetching.long_poll import LongPolls
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from eosin.storage.log.partition_log import PartitionLog
 
 _LOG: Final = logging.getLogger(__name__)
+
+CHECKS_PER_TURN: Final = 100
+"""Each may be a request to the share coordinator."""
 
 
 class SharePartitions:
@@ -109,13 +113,15 @@ class SharePartitions:
 
     def check_epochs(self, group_id: str, partitions: Iterable[TopicIdPartition]) -> None:
         """Have those that are in memory look if their states were begun anew since they were read."""
-        group = self._by_group.get(group_id)
-        if group is None:
+        if group_id not in self._by_group:
             return
-        for topic_id, partition in partitions:
-            found = group.get(SharePartition(group_id, topic_id, partition))
+
+        def check(wanted: TopicIdPartition) -> None:
+            found = self.known(group_id, *wanted)
             if found is not None:
                 self._run(found.check_epoch())
+
+        self._run(in_turns(list(partitions), check, self._clock, per_turn=CHECKS_PER_TURN))
 
     def drop(self, partition: LedSharePartition) -> None:
         """Nobody fetches for the partition's group any more. Harmless for one that is gone."""
