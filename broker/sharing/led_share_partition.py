@@ -34,6 +34,7 @@ from eosin.broker.sharing.rules.window import (
 from eosin.coordinator.groups.rules.config import ShareGroupConfig
 from eosin.coordinator.share_states import (
     UNKNOWN_OFFSET,
+    DeliveryState,
     SharePartition,
     ShareState,
     ShareStateSummary,
@@ -82,6 +83,7 @@ class LedSharePartition:
         "_timer",
         "_timer_due_ms",
         "_transitions",
+        "_unwritten",
         "_waiters",
         "_writing",
         "error",
@@ -142,6 +144,8 @@ class LedSharePartition:
         self._record_bytes = 0.0
         self._transitions: list[tuple[Transition, asyncio.Future[ErrorCode]]] = []
         self._states: list[StateBatch] = []
+        self._unwritten: list[StateBatch] = []
+        """What a write that failed has left ARCHIVING, for the next one: the dead letters wait for that."""
         self._writing: asyncio.Task[None] | None = None
         self._waiters = ShareWaiters()
         self._patient: dict[Wake, None] = {}
@@ -513,7 +517,9 @@ class LedSharePartition:
         window = self.window
         assert window is not None
         transitions, self._transitions = self._transitions, []
-        batches, self._states = self._states, []
+        states, self._states, self._unwritten = self._unwritten + self._states, [], []
+        dead, window.dead = window.dead, []  # of these states; what ends meanwhile goes with the next write
+        batches = list(states)
         for transition, _ in transitions:
             batches += transition.batches
         start = window.start
@@ -528,10 +534,13 @@ class LedSharePartition:
                 delivery_complete_count=done_after(window, {each.write for each, _ in transitions}),
             )
         finally:
-            self._settle(window, transitions, error)
+            if error:
+                self._unwritten += [each for each in states if each.state is DeliveryState.ARCHIVING]
+            self._settle(window, transitions, dead, error)
         if not error:
             self.written_start = start
-        is_behind = window.start != self.written_start  # also where the write that would have told so has failed
+        # Also where the write that would have told so has failed.
+        is_behind = window.start != self.written_start or self._unwritten or window.dead
         if is_behind and self._start_write is None and not self.is_retired:
             self._start_write = self._clock.call_later(START_WRITE_MS, self._write_start)
 
@@ -541,19 +550,24 @@ class LedSharePartition:
 
     def write_start(self) -> None:
         """Tell the share coordinator how far the group has come, unless it knows."""
-        if self.window is not None and self.window.start != self.written_start and not self.error:
+        window = self.window
+        if window is None or self.error:
+            return
+        if window.start != self.written_start or self._unwritten or window.dead:
             self._write()
 
     def _settle(
         self,
         window: ShareWindow,
         transitions: Sequence[tuple[Transition, "asyncio.Future[ErrorCode]"]],
+        dead: list[DeadRecords],
         error: ErrorCode,
     ) -> None:
-        """Carry out what a write has decided."""
+        """Carry out what a write has decided; `dead` are the dead letters that waited for it."""
         config, now_ms = self._config_of(), self._clock.running_ms()
         limit, given_up = config.delivery_count_limit, window.archived_at_limit
         start, before = window.start, window.next_offset(config.partition_max_record_locks)
+        later, window.dead = window.dead, dead
         for transition, future in transitions:
             if error:
                 has_letters = self._letters.has(config)
@@ -573,7 +587,9 @@ class LedSharePartition:
             due_ms = window.next_due_ms()
             if due_ms is not None:
                 self._start_timer(due_ms)
-        self._send_letters()
+        if not error:
+            self._send_letters()
+        window.dead += later
         self._changed_since(before)
 
     def _changed_since(self, before: int | None) -> None:

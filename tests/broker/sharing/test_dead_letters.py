@@ -10,6 +10,7 @@ from data_broker import batch, settle
 from share_fakes import ACCEPT, REJECT, RELEASE, FakeShareStateStore, StoredState, Worker, Workers, acquired, values
 
 from eosin.broker.sharing.dead_letters import DURABLE_MS, LONGEST_RETRY_MS
+from eosin.broker.sharing.led_share_partition import START_WRITE_MS
 from eosin.coordinator.groups.rules.config import ShareGroupConfig
 from eosin.coordinator.share_states import DeliveryState, StateBatch
 from eosin.model.cluster import ConfigChange
@@ -109,6 +110,40 @@ async def test_a_lock_that_runs_out_for_the_last_time_leaves_a_letter() -> None:
         await settle()
     (letter,) = await letters(workers)
     assert dict(letter.headers)["__dlq.errors.delivery.count"] == b"2"
+
+
+async def test_a_letter_waits_until_it_is_written_that_its_record_is_archiving() -> None:
+    workers = await started("a", config=CONFIG_OF_ONE)
+    member = workers.member()
+    assert acquired(await member.fetch()) == [(0, 0, 1)]
+    workers.store.error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    workers.broker.clock.advance(workers.config.record_lock_duration_ms + 10)
+    await settle()
+    assert (await letters(workers), stored(workers)) == ([], {})
+    workers.broker.clock.advance(START_WRITE_MS)
+    assert (await letters(workers), stored(workers)) == ([], {})
+    workers.store.error = NONE
+    workers.broker.clock.advance(START_WRITE_MS)
+    assert texts(await letters(workers)) == ["a"]
+    assert workers.store.writes[-2][0] == (StateBatch(0, 0, ARCHIVING, 1),)
+    assert workers.store.states[workers.key()].start_offset == 1
+
+
+async def test_a_lock_that_runs_out_during_a_write_leaves_a_letter_after_the_next_one() -> None:
+    workers = await started("a", "b", config=CONFIG_OF_ONE)
+    member = workers.member()
+    assert acquired(await member.fetch()) == [(0, 1, 1)]
+    workers.store.hold()
+    begun = member.begin_acknowledge((1, 1, (ACCEPT,)))
+    await settle()
+    workers.broker.clock.advance(workers.config.record_lock_duration_ms + 10)
+    workers.store.release()
+    workers.store.hold()
+    await settle()
+    assert begun.done()
+    assert await letters(workers) == []
+    workers.store.release()
+    assert texts(await letters(workers)) == ["a"]
 
 
 async def test_a_limit_that_was_lowered_leaves_letters_too() -> None:
