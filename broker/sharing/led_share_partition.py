@@ -211,8 +211,8 @@ class LedSharePartition:
         batches = [each._replace(last=min(each.last, log_end - 1)) for each in state.batches if each.first < log_end]
         start = min(start, log_end)
         error = await self._store.initialize(self.key, state_epoch=state.state_epoch, start_offset=start)
-        if not error and batches:
-            error = await self._store.write(
+        while not error and batches and not self.error:
+            refused = await self._store.write(
                 self.key,
                 batches,
                 state_epoch=state.state_epoch,
@@ -220,6 +220,9 @@ class LedSharePartition:
                 start_offset=start,
                 delivery_complete_count=kept.done,
             )
+            if not refused or self._refused(refused, "write"):
+                break
+            await self._clock.sleep(RETRY_MS)  # what is stored has them no more: a new look would forget them
         if self.error:
             return True
         if error:

@@ -20,6 +20,7 @@ from share_fakes import (
 )
 from waiting import settled
 
+from eosin.broker.handlers import share_fetch
 from eosin.broker.sharing.share_sessions import SessionKey, ShareSession, ShareSessions
 from eosin.coordinator.groups.rules.config import ShareGroupConfig
 from eosin.coordinator.share_states import DeliveryState, StateBatch
@@ -545,6 +546,22 @@ async def test_a_log_that_was_cut_is_read_from_where_it_ends_and_lost_offsets_co
     assert values(await member.fetch()) == ["d", "e", "f"]
     assert [each for each in workers.store.states[workers.key()].records if each > 2] == []
     assert workers.sharing.partitions.counts.log_cuts == 1
+
+
+async def test_of_a_log_that_was_cut_what_is_acknowledged_stays_so_though_its_write_fails_at_first() -> None:
+    workers = await started(*"abc")
+    stored = workers.store.states[workers.key()] = StoredState(0, 0)
+    for offset in (1, 2, 3, 4, 5):
+        stored.records[offset] = (1, DeliveryState.ACKNOWLEDGED)
+    workers.store.error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    begun = workers.member().begin(max_wait_ms=60_000)
+    await settled()
+    workers.store.error = NONE
+    workers.broker.clock.advance(1000)
+    await settled()
+    response = await workers.broker.answer(share_fetch.API, begun, 2)
+    assert values(response.responses[0].partitions[0]) == ["a"]
+    assert sorted(workers.store.states[workers.key()].records) == [1, 2]
 
 
 async def test_a_partition_that_is_forgotten_may_still_be_acknowledged() -> None:
