@@ -51,6 +51,22 @@ async def test_share_fetches_of_as_many_partitions_as_may_be_keep_the_event_loop
     assert steps.longest_s < MOST_S, steps.longest
 
 
+@pytest.mark.slow
+async def test_as_many_share_partitions_as_may_be_end_in_turns_when_the_feature_goes_off() -> None:
+    workers = await Workers.started(partitions=MAX_PARTITIONS)
+    one, two = workers.member("m1"), workers.member("m2")
+    for member in (one, two):
+        await member.response(*range(MAX_PARTITIONS))
+    waits = [each.begin(max_wait_ms=60_000) for each in (one, two)]
+    await settled()
+    with StepsOfTheBroker() as steps:
+        steps.begin(workers.sharing.partitions.lose_all)
+        await settled()
+    assert len(workers.sharing.partitions) == 0
+    assert all(each.done() for each in waits)
+    assert steps.longest_s < MOST_S, steps.longest
+
+
 async def _record_comes(workers: Workers, other: Worker, partition: int) -> None:
     await workers.broker.produce(batch("a"), partition=partition)
 
@@ -78,7 +94,8 @@ async def test_what_happens_between_two_turns_of_a_share_fetch_ends_its_wait(hap
         workers = await Workers.started(partitions=WIDE)
         member, other = workers.member("m1"), workers.member("m2")
         await member.response(*range(WIDE))
-        for turns in range(LOOKED if happens is _leader_changes else 0, TURNS):
+        moments = range(LOOKED, TURNS) if happens is _leader_changes else range(partition % 3, TURNS, 3)
+        for turns in moments:
             if happens is _record_is_released:
                 await workers.broker.produce(batch("a"), partition=partition)
                 assert acquired((await other.response(partition, epoch=0)).responses[0].partitions[0])
@@ -123,7 +140,7 @@ async def test_a_request_that_comes_behind_a_share_fetch_at_any_turn_ends_its_wa
     workers = await Workers.started(partitions=WIDE)
     member = workers.member()
     await member.response(*range(WIDE))
-    for turns in range(TURNS):
+    for turns in range(0, TURNS, 3):
         begun = member.begin(max_wait_ms=60_000)
         for _ in range(turns):
             await next_turn()
