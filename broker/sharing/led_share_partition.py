@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from eosin.broker.sharing.config import first_offset, isolation_of
 from eosin.broker.sharing.dead_letters import DeadLetters, LetterQueue, LetterSource
+from eosin.broker.sharing.lock_timer import LockTimer
 from eosin.broker.sharing.rules.fetched import ReadBatch
 from eosin.broker.sharing.rules.state_errors import LOST, PASSING, client_error
 from eosin.broker.sharing.rules.waiters import NEVER_LOOKED, ShareWaiters, Wake
@@ -74,14 +75,12 @@ class LedSharePartition:
         "_counts",
         "_letters",
         "_lost",
-        "_patient",
         "_queue",
         "_record_bytes",
         "_start_write",
         "_states",
         "_store",
         "_timer",
-        "_timer_due_ms",
         "_transitions",
         "_unwritten",
         "_waiters",
@@ -138,18 +137,15 @@ class LedSharePartition:
         self._queue: LetterQueue | None = None
         """Its dead letters, once there are any."""
         self._lost = lost
-        self._timer: Timer | None = None
-        self._timer_due_ms = 0.0
+        self._timer = LockTimer(clock, self._locks_end)
         self._start_write: Timer | None = None
         self._record_bytes = 0.0
         self._transitions: list[tuple[Transition, asyncio.Future[ErrorCode]]] = []
         self._states: list[StateBatch] = []
         self._unwritten: list[StateBatch] = []
-        """What a write that failed has left ARCHIVING, for the next one: the dead letters wait for that."""
+        """The states ARCHIVING of a write that failed, for the next one: the dead letters wait for that."""
         self._writing: asyncio.Task[None] | None = None
         self._waiters = ShareWaiters()
-        self._patient: dict[Wake, None] = {}
-        """The ones that wait for more than one byte: each counts what comes for itself."""
 
     # Load -----------------------------------------------------------------------------------------------------------
 
@@ -181,14 +177,7 @@ class LedSharePartition:
                 _LOG.error("share group %r: %s cannot be searched: %s", self.key.group_id, self.name, error)
                 return False
             # Written before anything is delivered: another leader would else begin elsewhere, and skip records.
-            error_code = await self._store.write(
-                self.key,
-                (),
-                state_epoch=state.state_epoch,
-                leader_epoch=self.leader_epoch,
-                start_offset=start,
-                delivery_complete_count=0,
-            )
+            error_code = await self._store_state((), state.state_epoch, start, done=0)
             if self.error:
                 return True
             if error_code:
@@ -212,14 +201,7 @@ class LedSharePartition:
         start = min(start, log_end)
         error = await self._store.initialize(self.key, state_epoch=state.state_epoch, start_offset=start)
         while not error and batches and not self.error:
-            refused = await self._store.write(
-                self.key,
-                batches,
-                state_epoch=state.state_epoch,
-                leader_epoch=self.leader_epoch,
-                start_offset=start,
-                delivery_complete_count=kept.done,
-            )
+            refused = await self._store_state(batches, state.state_epoch, start, done=kept.done)
             if not refused or self._refused(refused, "write"):
                 break
             await self._clock.sleep(RETRY_MS)  # what is stored has them no more: a new look would forget them
@@ -282,9 +264,7 @@ class LedSharePartition:
             self._queue.end_waiting()
         if self._start_write is not None:
             self._start_write.cancel()
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._timer.stop()
 
     async def settled(self) -> None:
         """Wait until nothing is being written."""
@@ -317,28 +297,24 @@ class LedSharePartition:
         it has looked, it calls `pass_on`. One that `is_patient` waits for more than what is there, and is called at
         each change of what may be acquired. Until `stop_waiting`."""
         if is_patient:
-            self._patient[wake] = None
+            self._waiters.wait_patiently(wake)
         else:
             self._waiters.wait(wake, known_changes)
 
     def stop_waiting(self, wake: Wake) -> None:
         """Harmless for one that does not wait."""
         self._waiters.leave(wake)
-        self._patient.pop(wake, None)
 
     def wake(self) -> None:
         """Have all who wait look again."""
         self._waiters.all()
-        for wake in list(self._patient):
-            wake()
 
     def changed(self) -> None:
         """There may be something to acquire that was not there before."""
         if self.error:
             self.wake()
             return
-        for wake in list(self._patient):
-            wake()
+        self._waiters.all_patient()
         self.grown()
 
     def grown(self) -> None:
@@ -417,7 +393,7 @@ class LedSharePartition:
         if was_empty or window.start != start:
             self.moved_ms = self._clock.elapsed_ms()
         if ranges:
-            self._start_timer(due_ms)
+            self._timer.start(due_ms)
         if window.dead:
             self._write()
         elif not ranges and has_archived and not window.acquired and window.start != self.written_start:
@@ -454,7 +430,7 @@ class LedSharePartition:
         if isinstance(transition, ErrorCode):
             return transition
         if any(each.type is AcknowledgeType.RENEW for each in acknowledgements):
-            self._start_timer(due_ms)
+            self._timer.start(due_ms)
         if not transition.batches:
             return ErrorCode.NONE
         future = asyncio.get_running_loop().create_future()
@@ -475,18 +451,7 @@ class LedSharePartition:
             self._write()
             self.changed()
 
-    def _start_timer(self, due_ms: float) -> None:
-        """Look at the locks at `due_ms`, unless they are looked at before: with a lowered duration a later lock ends
-        before older ones."""
-        if self.is_retired or (self._timer is not None and self._timer_due_ms <= due_ms):
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer_due_ms = due_ms
-        self._timer = self._clock.start_deadline(due_ms - self._clock.running_ms(), self._locks_end)
-
     def _locks_end(self) -> None:
-        self._timer = None
         window = self.window
         assert window is not None, "locks are those of a window"
         now_ms = self._clock.running_ms() + _TIMER_TOLERANCE_MS
@@ -498,7 +463,7 @@ class LedSharePartition:
         self._end_locks(batches)
         due_ms = window.next_due_ms()
         if due_ms is not None:
-            self._start_timer(due_ms)
+            self._timer.start(due_ms)
 
     # Writes ---------------------------------------------------------------------------------------------------------
 
@@ -528,14 +493,8 @@ class LedSharePartition:
         start = window.start
         error = ErrorCode.UNKNOWN_SERVER_ERROR
         try:
-            error = self.error or await self._store.write(
-                self.key,
-                batches,
-                state_epoch=self.state_epoch,
-                leader_epoch=self.leader_epoch,
-                start_offset=start,
-                delivery_complete_count=done_after(window, {each.write for each, _ in transitions}),
-            )
+            done = done_after(window, {each.write for each, _ in transitions})
+            error = self.error or await self._store_state(batches, self.state_epoch, start, done=done)
         finally:
             if error:
                 self._unwritten += [each for each in states if each.state is DeliveryState.ARCHIVING]
@@ -546,6 +505,16 @@ class LedSharePartition:
         is_behind = window.start != self.written_start or self._unwritten or window.dead
         if is_behind and self._start_write is None and not self.is_retired:
             self._start_write = self._clock.call_later(START_WRITE_MS, self._write_start)
+
+    async def _store_state(self, batches: Sequence[StateBatch], epoch: int, start: int, *, done: int) -> ErrorCode:
+        return await self._store.write(
+            self.key,
+            batches,
+            state_epoch=epoch,
+            leader_epoch=self.leader_epoch,
+            start_offset=start,
+            delivery_complete_count=done,
+        )
 
     def _write_start(self) -> None:
         self._start_write = None
@@ -589,7 +558,7 @@ class LedSharePartition:
         elif error and window.acquired:
             due_ms = window.next_due_ms()
             if due_ms is not None:
-                self._start_timer(due_ms)
+                self._timer.start(due_ms)
         if not error:
             self._send_letters()
         window.dead += later

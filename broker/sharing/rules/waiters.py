@@ -19,11 +19,13 @@ NEVER_LOOKED: Final = -1
 class ShareWaiters:
     """The fetches that wait for one share partition."""
 
-    __slots__ = ("_seen", "_woken", "change_count")
+    __slots__ = ("_patient", "_seen", "_woken", "change_count")
 
     def __init__(self) -> None:
         self._seen: dict[Wake, int] = {}
         """In the order of coming, with the change that each has looked at."""
+        self._patient: dict[Wake, None] = {}
+        """The ones that wait for more than one byte: each counts what comes for itself."""
         self._woken: Wake | None = None
         self.change_count = 0
         """Grows when there may be something to fetch that was not there before."""
@@ -35,9 +37,14 @@ class ShareWaiters:
         """One more, which has looked after so many changes; `NEVER_LOOKED` if not really."""
         self._seen[wake] = change_count
 
+    def wait_patiently(self, wake: Wake) -> None:
+        """One more, which waits for more than what is there. `all_patient` wakes it, and no turn comes to it."""
+        self._patient[wake] = None
+
     def leave(self, wake: Wake) -> None:
         """It waits no more. Harmless for one that does not wait."""
         self._seen.pop(wake, None)
+        self._patient.pop(wake, None)
         if self._woken == wake:  # a bound method is made anew each time
             self._woken = None
 
@@ -57,4 +64,10 @@ class ShareWaiters:
     def all(self) -> None:
         """Wake everybody: the share partition is none any more, or the broker stops."""
         for wake in list(self._seen):
+            wake()
+        self.all_patient()
+
+    def all_patient(self) -> None:
+        """Wake those that wait for more than what is there."""
+        for wake in list(self._patient):
             wake()
