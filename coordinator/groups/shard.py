@@ -50,7 +50,6 @@ from eosin.coordinator.steps import InSteps
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import CorruptRecords, NewRecord
-from eosin.protocol.records.scan import KeyValue
 from eosin.protocol.types import DecodeError
 from eosin.runtime.clock import Clock
 from eosin.runtime.turns import TurnQueue, outcome_in_turns
@@ -235,7 +234,9 @@ class Shard:
         self.deletions.resume(loader.doomed)
         if self._deleted_topics:
             self.forget_topics(self._deleted_topics)
-        TurnQueue(self._clock, steps_per_turn=DROPPED_PER_TURN).add(_dropped(loader.of_other_kinds))
+        TurnQueue(self._clock, steps_per_turn=DROPPED_PER_TURN).add(
+            _dropped((*loader.read, loaded.consumer_groups.groups, share.found, streams.found))
+        )
 
     async def _read(self, loader: Loader, share: LoadedShareGroups, streams: LoadedStreamsGroups) -> "_Loaded":
         """Read the log, and put its groups together beside the shard, so that nobody sees some of them only. There may
@@ -524,11 +525,12 @@ class Shard:
                 self.deletions.forget(gone)
 
 
-def _dropped(records: dict[bytes, KeyValue]) -> Iterator[None]:
-    """Let go of records, one in each step: those of 10,000 members at once take 10 ms."""
-    while records:
-        records.popitem()
-        yield
+def _dropped(read: Iterable[dict[Any, Any]]) -> Iterator[None]:
+    """Let go of what was read, one record or group in each step: those of 10,000 members at once take 10 ms."""
+    for each in read:
+        while each:
+            each.popitem()
+            yield
 
 
 def _report(what: str, error: ErrorCode, _: int) -> None:

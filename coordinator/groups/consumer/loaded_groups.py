@@ -98,9 +98,14 @@ class LoadedGroups(Generic[_Group, _Record]):
         return self._encoded(group_id, self._end_records(group))
 
     @property
-    def _groups(self) -> list[_Group]:
-        """The groups that have kept their names."""
-        return list(self._left.values())
+    def found(self) -> dict[str, _Group]:
+        """All groups that were found."""
+        return self._found.groups
+
+    def _take(self) -> list[_Group]:
+        """The groups that have kept their names, which are not kept here any more."""
+        left, self._left = self._left, {}
+        return list(left.values())
 
     def __contains__(self, group_id: str) -> bool:
         """True if a group of this kind has the name, once names are settled."""

@@ -12,7 +12,7 @@ all that is in the log, also what was appended meanwhile: nothing can come betwe
 
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterator
-from typing import Final
+from typing import Any, Final
 
 from eosin.coordinator.groups.log.records import NO_GROUP_KEY, GroupWritten, OffsetWritten, ended_topic, read
 from eosin.coordinator.groups.rules.group import Group
@@ -75,6 +75,11 @@ class Loader:
         self.group_times: dict[bytes, int] = {}
         """The time of each among them that is a consumer or streams group's own. All records of a batch are of one
         time."""
+
+    @property
+    def read(self) -> tuple[dict[Any, Any], ...]:
+        """What was read, which nobody needs once the groups are in place."""
+        return self.of_other_kinds, self.group_times, self._groups, self._settled, self._decoded
 
     async def load(
         self,

@@ -40,7 +40,7 @@ class RecordKey(Protocol[_KindRead]):
 class ReplayedGroups(NamedTuple, Generic[_Group, _Record]):
     """The groups of one kind in a log."""
 
-    groups: Mapping[str, _Group]
+    groups: dict[str, _Group]
     offsets: Mapping[str, int]
     """Of each group, the offset of its own record, -1 for one without: who is right about a name that groups of two
     kinds have."""

@@ -38,7 +38,7 @@ _LOG: Final = logging.getLogger("eosin.coordinator.groups")
 class Replayed(NamedTuple):
     """The consumer groups of a log."""
 
-    groups: Mapping[str, ConsumerGroup]
+    groups: dict[str, ConsumerGroup]
     offsets: Mapping[str, int]
     """Of each group, the offset of its own record: who is right about a name that groups of two kinds have."""
     left_over: Mapping[str, list[GroupRecord]]
