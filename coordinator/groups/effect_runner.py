@@ -9,7 +9,7 @@ import asyncio
 import itertools
 from asyncio import Future
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final, assert_never
 
@@ -43,6 +43,8 @@ class GroupEffectRunner:
         self, *, writer: LogWriter, clock: Clock, config: GroupConfig, holds_offsets: Callable[[str], bool]
     ) -> None:
         self.groups: dict[str, Group] = {}
+        self.first_events: dict[str, Event] = {}
+        """The first event of groups that were loaded: it happens in its turn, or before any other of the group."""
         self.observer: GroupObserver | None = None
         self.stats = GroupStats()
         self._writer = writer
@@ -64,6 +66,9 @@ class GroupEffectRunner:
 
     def happen(self, group_id: str, event: Event) -> None:
         """Decide an event of a group. An event of a group that is gone is dropped."""
+        first = self.first_events.pop(group_id, None)
+        if first is not None:
+            self._events.append((group_id, first))
         self._events.append((group_id, event))
         if self._deciding:
             return
@@ -73,6 +78,12 @@ class GroupEffectRunner:
                 self._decide(*self._events.popleft())
         finally:
             self._deciding = False
+
+    def begin(self) -> Iterator[None]:
+        """Have the first events happen, one in each step."""
+        while self.first_events:
+            self.happen(*self.first_events.popitem())
+            yield
 
     def restart_session(self, group: Group, member_id: str) -> None:
         """A member has shown that it is alive. (Not an event: it changes nothing but a timer.)"""

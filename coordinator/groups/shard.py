@@ -8,12 +8,12 @@ from asyncio import Future
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from eosin.coordinator.groups.clearing import readable
-from eosin.coordinator.groups.consumer.consumer_groups import ConsumerGroups
+from eosin.coordinator.groups.consumer.consumer_groups import ConsumerGroups, HeldConsumerGroup
 from eosin.coordinator.groups.consumer.log.records import KIND_KEYS, encoded
-from eosin.coordinator.groups.consumer.log.replay import Replayed, replayed, replayed_in_steps
+from eosin.coordinator.groups.consumer.log.replay import Replayed, replayed_in_steps
 from eosin.coordinator.groups.consumer.ports import ClusterTopics, NoTopics
 from eosin.coordinator.groups.consumer.rules.expiry import expired_of_consumer_group
 from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup, ConsumerGroupState
@@ -28,7 +28,7 @@ from eosin.coordinator.groups.offset_commits import Commits, Key
 from eosin.coordinator.groups.offset_deletions import OffsetDeletions
 from eosin.coordinator.groups.ports import GroupObserver
 from eosin.coordinator.groups.rules.config import ConsumerConfigOf, GroupConfig, StreamsConfigOf
-from eosin.coordinator.groups.rules.events import BecameClassic, DeleteFailed, Deleting, GroupLoaded, Unloaded
+from eosin.coordinator.groups.rules.events import BecameClassic, DeleteFailed, Deleting, Event, GroupLoaded, Unloaded
 from eosin.coordinator.groups.rules.expiry import Subscribed, expired_offsets, may_vanish
 from eosin.coordinator.groups.rules.group import Group, GroupState
 from eosin.coordinator.groups.rules.stats import GroupStats
@@ -46,10 +46,10 @@ from eosin.coordinator.groups.streams.streams_groups import StreamsGroups
 from eosin.coordinator.groups.subscriptions import KnownSubscription, Subscriptions
 from eosin.coordinator.ports import CoordinatorLog
 from eosin.coordinator.replay import until_committed
+from eosin.coordinator.steps import InSteps
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import CorruptRecords, NewRecord
-from eosin.protocol.records.scan import KeyValue
 from eosin.protocol.types import DecodeError
 from eosin.runtime.clock import Clock
 from eosin.runtime.turns import TurnQueue, outcome_in_turns
@@ -79,10 +79,25 @@ NO_TOPICS: Final = NoTopics()
 DROPPED_PER_TURN: Final = 1000
 """Records that were read, and that nobody needs any more: each takes a microsecond."""
 
+BEGUN_PER_TURN: Final = 200
+"""Classic groups that were loaded, whose sessions begin in one turn of the event loop: each takes about 10 us."""
+
 EXPIRED_AT_ONCE: Final = 200
 """Offsets, and groups, that one step of an expiry looks at and deletes: one takes 5 to 15 us."""
 
 _Vanish = Callable[[str, Sequence[TopicPartition], Settled], None] | None
+
+
+class _Loaded(NamedTuple):
+    """What the log of a shard has, ready to be put in place at once."""
+
+    consumer_groups: Replayed
+    held: dict[str, HeldConsumerGroup]
+    """The consumer groups that have kept their names."""
+    first_events: dict[str, Event]
+    """Of classic groups with members."""
+    left_over: list[NewRecord]
+    """Records that clear away what belongs to no group."""
 
 
 class Shard:
@@ -198,7 +213,7 @@ class Shard:
         share, streams = LoadedShareGroups(loader), LoadedStreamsGroups(loader)
         try:
             await until_committed(self.log, self._clock, name=f"__consumer_offsets-{self.partition}")
-            consumer_groups = await self._read(loader, share, streams)
+            loaded = await self._read(loader, share, streams)
         except (CorruptRecords, DecodeError, OSError):
             _LOG.exception("__consumer_offsets-%d could not be read: its groups are unavailable", self.partition)
             if self.state is ShardState.LOADING:
@@ -207,56 +222,68 @@ class Shard:
         if self.state is not ShardState.LOADING:
             return  # closed meanwhile
         self._loaded_topics = frozenset(loader.topics)
-        left_over = streams.settle_names(consumer_groups, share)
-        left_over += share.settle_names(consumer_groups) + self._settle_names(loader, consumer_groups)
-        self.runner.groups.update(loader.groups)
+        self.runner.groups, self.runner.first_events = loader.groups, loaded.first_events
         self.state = ShardState.ACTIVE
-        self.consumer.broken = frozenset(consumer_groups.broken)
-        taken = {*loader.groups, *share.names, *streams.names}
-        loaded = [group for name, group in consumer_groups.groups.items() if name not in taken]
-        self.consumer.load(loaded)
+        self.consumer.broken = frozenset(loaded.consumer_groups.broken)
+        self.consumer.load(loaded.held)
         share.give(self.share)
         streams.give(self.streams)
-        if left_over:
-            self.consumer.write(readable(left_over, partial(self._records_of, loader)), PendingWrite())
-        for group in loader.groups.values():
-            if group.members:
-                # One that a consumer group has become, and that has not begun a generation since, has members missing.
-                ended = consumer_groups.ended.get(group.group_id)
-                is_new = ended is not None and loader.group_offsets.get(group.group_id) == ended + 1
-                self.runner.happen(group.group_id, BecameClassic(rebalances=True) if is_new else GroupLoaded())
+        if loaded.left_over:
+            self.consumer.write(readable(loaded.left_over, partial(self._records_of, loader)), PendingWrite())
+        TurnQueue(self._clock, steps_per_turn=BEGUN_PER_TURN).add(self.runner.begin())
         self.deletions.resume(loader.doomed)
         if self._deleted_topics:
             self.forget_topics(self._deleted_topics)
-        TurnQueue(self._clock, steps_per_turn=DROPPED_PER_TURN).add(_dropped(loader.of_other_kinds))
+        TurnQueue(self._clock, steps_per_turn=DROPPED_PER_TURN).add(
+            _dropped((*loader.read, loaded.consumer_groups.groups, share.found, streams.found))
+        )
 
-    async def _read(self, loader: Loader, share: LoadedShareGroups, streams: LoadedStreamsGroups) -> Replayed:
-        """Read the log, and return its consumer groups. These may have many members, so they are put together before
-        the last look at the log, in turns; and once more if there was anything of them in it."""
-        count, found = -1, Replayed({}, {}, {}, {}, {})
+    async def _read(self, loader: Loader, share: LoadedShareGroups, streams: LoadedStreamsGroups) -> "_Loaded":
+        """Read the log, and put its groups together beside the shard, so that nobody sees some of them only. There may
+        be very many, and of many members, so that is done in turns."""
+        loaded: list[_Loaded] = []
 
-        async def put_together() -> None:
-            nonlocal count, found
-            count, records = loader.count_of_other_kinds, loader.records_of(KIND_KEYS)
-            times = loader.group_times
-            found = await outcome_in_turns(replayed_in_steps(records, times), self._clock)
-            await outcome_in_turns(share.read_in_steps(), self._clock)
-            await outcome_in_turns(streams.read_in_steps(), self._clock)
+        def put_together() -> InSteps[None]:
+            loaded.append((yield from self._put_together(loader, share, streams)))
 
-        await loader.load(self.log, put_together)
-        if count == loader.count_of_other_kinds:
-            return found
-        share.read()
-        streams.read()
-        return replayed(loader.records_of(KIND_KEYS), loader.group_times)
+        await loader.load(self.log, put_together, lambda steps: outcome_in_turns(steps, self._clock))
+        return loaded[-1]
 
-    def _settle_names(self, loader: Loader, consumer_groups: Replayed) -> list[NewRecord]:
+    def _put_together(
+        self, loader: Loader, share: LoadedShareGroups, streams: LoadedStreamsGroups
+    ) -> "InSteps[_Loaded]":
+        records = yield from loader.records_of(KIND_KEYS)
+        found = yield from replayed_in_steps(records, loader.group_times)
+        yield from share.read()
+        yield from streams.read()
+        left_over = yield from streams.settle_names(found, share)
+        left_over += yield from share.settle_names(found)
+        left_over += yield from self._settle_names(loader, found)
+        held: dict[str, HeldConsumerGroup] = {}
+        for group_id, each in found.groups.items():
+            if group_id not in loader.groups and group_id not in share and group_id not in streams:
+                held[group_id] = HeldConsumerGroup(each, each)
+            yield
+        yield from share.hold()
+        yield from streams.hold(self.streams.first_endpoint_epoch())
+        first_events: dict[str, Event] = {}
+        for group in loader.groups.values():
+            if group.members:
+                # One that a consumer group has become, and that has not begun a generation since, has members missing.
+                ended = found.ended.get(group.group_id)
+                is_new = ended is not None and loader.group_offsets.get(group.group_id) == ended + 1
+                first_events[group.group_id] = BecameClassic(rebalances=True) if is_new else GroupLoaded()
+            yield
+        return _Loaded(found, held, first_events, left_over)
+
+    def _settle_names(self, loader: Loader, consumer_groups: Replayed) -> InSteps[list[NewRecord]]:
         """Leave each name to one kind of group: the one whose record is the last (consumer-groups.md 12.3). Returns the
         records that clear away what belongs to no group."""
         clearing: list[NewRecord] = []
         for group_id, records in consumer_groups.left_over.items():
             clearing += encoded(group_id, records)
         for group_id, group in consumer_groups.groups.items():
+            yield
             classic_offset = loader.group_offsets.get(group_id, -1)
             if classic_offset > consumer_groups.offsets[group_id]:
                 _LOG.warning("the group %.256r was a consumer group before, whose records are deleted", group_id)
@@ -304,6 +331,7 @@ class Shard:
         """Stop: waiting requests are answered with NOT_COORDINATOR."""
         self.state = ShardState.CLOSED
         self._confirmations.close(ErrorCode.NOT_COORDINATOR)
+        self.runner.first_events.clear()
         for group_id in list(self.groups):
             self.runner.happen(group_id, Unloaded())
         self.groups.clear()
@@ -501,11 +529,12 @@ class Shard:
                 self.deletions.forget(gone)
 
 
-def _dropped(records: dict[bytes, KeyValue]) -> Iterator[None]:
-    """Let go of records, one in each step: those of 10,000 members at once take 10 ms."""
-    while records:
-        records.popitem()
-        yield
+def _dropped(read: Iterable[dict[Any, Any]]) -> Iterator[None]:
+    """Let go of what was read, one record or group in each step: those of 10,000 members at once take 10 ms."""
+    for each in read:
+        while each:
+            each.popitem()
+            yield
 
 
 def _report(what: str, error: ErrorCode, _: int) -> None:

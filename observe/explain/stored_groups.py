@@ -17,6 +17,7 @@ from eosin.coordinator.groups.streams.log import replay as streams_replay
 from eosin.coordinator.groups.streams.rules.group import StreamsGroup
 from eosin.coordinator.share_state.rules.records import StoredState
 from eosin.coordinator.share_states import UNKNOWN_COUNT, UNKNOWN_OFFSET, SharePartition
+from eosin.coordinator.steps import finished
 from eosin.observe.explain.facts import SharedPartition, StreamsFacts
 from eosin.observe.explain.streams_group_facts import holders_of, streams_facts
 from eosin.protocol.names import TopicPartition
@@ -38,7 +39,7 @@ def groups_in(loader: Loader) -> dict[str, StoredGroup]:
     groups: dict[str, StoredGroup] = {**loader.groups}
     offsets = dict(loader.group_offsets)
     for keys, replayed in _KINDS:
-        found = replayed(loader.records_of(keys))
+        found = replayed(finished(loader.records_of(keys)))
         for name, group in found.groups.items():
             if found.offsets[name] > offsets.get(name, -1):
                 groups[name], offsets[name] = group, found.offsets[name]

@@ -49,7 +49,7 @@ SESSIONS_PER_TURN: Final = 1000
 """Members of groups that were loaded, whose sessions begin in one turn of the event loop: some milliseconds."""
 
 
-class _HeldGroup(HeldGroup[ConsumerGroup]):
+class HeldConsumerGroup(HeldGroup[ConsumerGroup]):
     """One group."""
 
     __slots__ = ("replaced", "searched_version")
@@ -71,7 +71,7 @@ class Happened(NamedTuple):
     """True if the log has refused the records, and nothing has happened."""
 
 
-class ConsumerGroups(HeldGroups[ConsumerGroup, _HeldGroup]):
+class ConsumerGroups(HeldGroups[ConsumerGroup, HeldConsumerGroup]):
     """The groups by id."""
 
     def __init__(
@@ -91,7 +91,7 @@ class ConsumerGroups(HeldGroups[ConsumerGroup, _HeldGroup]):
         super().__init__(timers, writer=writer, clock=clock, config=config, topics=topics)
         self._classic = classic
         self._computations = TargetComputations(clock=clock, keep=self._target_computed)
-        self._leaving: dict[str, _HeldGroup] = {}
+        self._leaving: dict[str, HeldConsumerGroup] = {}
         """Groups that have become classic ones, until it is durable that they have."""
         self._search = RegexSearch(topics=topics, clock=clock, found=self._regexes_found)
         self.observer: ConsumerGroupObserver | None = None
@@ -114,15 +114,21 @@ class ConsumerGroups(HeldGroups[ConsumerGroup, _HeldGroup]):
 
     # Life
 
-    def load(self, groups: Sequence[ConsumerGroup]) -> None:
+    def load(self, held: dict[str, HeldConsumerGroup]) -> None:
         """Begin with these groups, which the log has: every member has a whole session, and to revoke a whole
         rebalance timeout (consumer-groups.md 12.5)."""
-        for group in groups:
-            self._held[group.group_id] = _HeldGroup(group, group)
-            if self.observer is not None and group.members:
+        self._held = held
+        TurnQueue(self._clock, steps_per_turn=SESSIONS_PER_TURN).add(self._loaded(list(held.values())))
+
+    def _loaded(self, loaded: Sequence[HeldConsumerGroup]) -> Iterator[None]:
+        """Report a group, unless it has decided something since, and begin its sessions; a member in each step."""
+        for held in loaded:
+            group = held.current
+            is_unchanged = group is held.durable and self._held.get(group.group_id) is held
+            if self.observer is not None and group.members and is_unchanged and not held.in_flight:
                 self.observer.consumer_decided(group, group, None, self._clock.now_ms())
-        if groups:
-            self._start_timers(groups)
+            yield from self._sessions_begin([group])
+            yield
 
     def _start_timers(self, groups: Sequence[ConsumerGroup]) -> None:
         TurnQueue(self._clock, steps_per_turn=SESSIONS_PER_TURN).add(self._sessions_begin(groups))
@@ -224,13 +230,18 @@ class ConsumerGroups(HeldGroups[ConsumerGroup, _HeldGroup]):
             self.observer.consumer_decided(before, reduce(without_member, gone, before), event, self._clock.now_ms())
 
     def _write(
-        self, group_id: str, held: _HeldGroup | None, decided: Decided, replaced: Group | None, written: PendingWrite
-    ) -> _HeldGroup | None:
+        self,
+        group_id: str,
+        held: HeldConsumerGroup | None,
+        decided: Decided,
+        replaced: Group | None,
+        written: PendingWrite,
+    ) -> HeldConsumerGroup | None:
         """Write the records of a decision, which counts from now on; None if the log refuses them."""
         records = encoded(group_id, decided.records)
         is_new = held is None
         if held is None:
-            held = _HeldGroup(decided.group, None)
+            held = HeldConsumerGroup(decided.group, None)
             if replaced is not None and not replaced.is_simple:
                 records.insert(0, group_records.group_tombstone(group_id))
         before, held.current = held.current, decided.group
@@ -256,7 +267,7 @@ class ConsumerGroups(HeldGroups[ConsumerGroup, _HeldGroup]):
         is_in_log = True
         return held
 
-    def _is_lost(self, group_id: str, held: _HeldGroup) -> None:
+    def _is_lost(self, group_id: str, held: HeldConsumerGroup) -> None:
         """Forget what the group has decided since it was durable: a look at its topics, parts of a target, the end of
         members' sessions."""
         held.seen_version = -1
@@ -264,7 +275,7 @@ class ConsumerGroups(HeldGroups[ConsumerGroup, _HeldGroup]):
         if not held.in_flight and self._held.get(group_id) is held:
             self._start_timers([held.current])
 
-    def _settled(self, group_id: str, held: _HeldGroup, group: ConsumerGroup, error: ErrorCode) -> None:
+    def _settled(self, group_id: str, held: HeldConsumerGroup, group: ConsumerGroup, error: ErrorCode) -> None:
         held.in_flight -= 1
         if error is ErrorCode.NONE:
             held.durable, held.replaced = group, None
@@ -276,7 +287,7 @@ class ConsumerGroups(HeldGroups[ConsumerGroup, _HeldGroup]):
                 self._stop_timers(held.current)
                 self._classic.restore(held.replaced)
 
-    def _become_classic(self, group_id: str, held: _HeldGroup, decided: Decided, written: PendingWrite) -> bool:
+    def _become_classic(self, group_id: str, held: HeldConsumerGroup, decided: Decided, written: PendingWrite) -> bool:
         """Write the end of a group and the classic one that takes its place; False if the log refuses it."""
         assert decided.classic is not None
         held.in_flight += 1
@@ -353,7 +364,7 @@ class ConsumerGroups(HeldGroups[ConsumerGroup, _HeldGroup]):
         """Forget an empty group whose name another kind takes."""
         return self._forget(group_id).current
 
-    def _forget(self, group_id: str) -> _HeldGroup:
+    def _forget(self, group_id: str) -> HeldConsumerGroup:
         self._computations.cancel(group_id)
         return self._held.pop(group_id)
 

@@ -11,7 +11,7 @@ from eosin.coordinator.groups.consumer.rules.records import end_records as end_o
 from eosin.coordinator.groups.log import records as group_records
 from eosin.coordinator.groups.log.loader import Loader
 from eosin.coordinator.groups.log.replayed_groups import ReplayedGroups
-from eosin.coordinator.steps import InSteps, finished
+from eosin.coordinator.steps import InSteps
 from eosin.protocol.records.batch import NewRecord
 from eosin.protocol.records.scan import KeyValue
 
@@ -44,15 +44,13 @@ class LoadedGroups(Generic[_Group, _Record]):
         self._found: ReplayedGroups[_Group, _Record] = ReplayedGroups({}, {}, {}, {})
         self._left: dict[str, _Group] = {}
 
-    def read(self) -> None:
+    def read(self) -> InSteps[None]:
         """Put together the groups of what was read so far."""
-        self._found = finished(self._replayed(self._loader.records_of(self._kinds)))
+        self._left = {}
+        records = yield from self._loader.records_of(self._kinds)
+        self._found = yield from self._replayed(records)
 
-    def read_in_steps(self) -> InSteps[None]:
-        """The same, in steps."""
-        self._found = yield from self._replayed(self._loader.records_of(self._kinds))
-
-    def settle_names(self, consumer_groups: Replayed, *others: "LoadedGroups[Any, Any]") -> list[NewRecord]:
+    def settle_names(self, consumer_groups: Replayed, *others: "LoadedGroups[Any, Any]") -> InSteps[list[NewRecord]]:
         """Leave each name to one kind of group: the one whose record is the last. Returns the tombstones of what
         belongs to no group. A name that stays here is taken from classic and consumer groups and from `others`."""
         loader, found = self._loader, self._found
@@ -60,6 +58,7 @@ class LoadedGroups(Generic[_Group, _Record]):
         for group_id, records in found.left_over.items():
             tombstones += self._encoded(group_id, records)
         for group_id, group in found.groups.items():
+            yield
             classic_offset = loader.group_offsets.get(group_id, -1)
             consumer_offset = consumer_groups.offsets.get(group_id, -1)
             elsewhere = (classic_offset, consumer_offset, *(each.offset_of(group_id) for each in others))
@@ -99,11 +98,15 @@ class LoadedGroups(Generic[_Group, _Record]):
         return self._encoded(group_id, self._end_records(group))
 
     @property
-    def _groups(self) -> list[_Group]:
-        """The groups that have kept their names."""
-        return list(self._left.values())
+    def found(self) -> dict[str, _Group]:
+        """All groups that were found."""
+        return self._found.groups
 
-    @property
-    def names(self) -> frozenset[str]:
-        """The names that groups of this kind have, once they are settled."""
-        return frozenset(self._left)
+    def _take(self) -> list[_Group]:
+        """The groups that have kept their names, which are not kept here any more."""
+        left, self._left = self._left, {}
+        return list(left.values())
+
+    def __contains__(self, group_id: str) -> bool:
+        """True if a group of this kind has the name, once names are settled."""
+        return group_id in self._left

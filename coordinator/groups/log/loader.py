@@ -12,13 +12,14 @@ all that is in the log, also what was appended meanwhile: nothing can come betwe
 
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterator
-from typing import Final
+from typing import Any, Final
 
 from eosin.coordinator.groups.log.records import NO_GROUP_KEY, GroupWritten, OffsetWritten, ended_topic, read
 from eosin.coordinator.groups.rules.group import Group
 from eosin.coordinator.groups.rules.offset_store import CommittedOffset, OffsetStore
 from eosin.coordinator.ports import CoordinatorLog
 from eosin.coordinator.replay import exhaust, replay
+from eosin.coordinator.steps import InSteps, finished
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.header import CONTROL, TRANSACTIONAL, read_header
 from eosin.protocol.records.scan import Head, KeyValue, key_values, marker_of
@@ -31,6 +32,17 @@ _OFFSET_KEYS: Final = (b"\0\0", b"\0\1")
 _GROUP_KEY: Final = b"\0\2"
 _GROUP_KEYS_WITH_TIMES: Final = (b"\0\3", b"\0\x11")
 """Of the own records of consumer and streams groups."""
+
+
+KEYS_PER_STEP: Final = 64
+"""So many keys are looked at in one step: each takes a tenth of a microsecond."""
+TRIES: Final = 3
+"""So often what was read is put together in turns, while others still write to the log."""
+
+
+def _nothing() -> InSteps[None]:
+    """Nothing is to be done."""
+    yield from ()
 
 
 class Loader:
@@ -60,25 +72,44 @@ class Loader:
         self._other_kinds = other_kinds
         self.of_other_kinds: dict[bytes, KeyValue] = {}
         """The last record of each key of these kinds."""
-        self.count_of_other_kinds = 0
-        """Number of such records so far."""
         self.group_times: dict[bytes, int] = {}
         """The time of each among them that is a consumer or streams group's own. All records of a batch are of one
         time."""
 
-    async def load(self, log: CoordinatorLog, ahead: Callable[[], Awaitable[None]] | None = None) -> None:
-        """Read the whole log. Meanwhile `ahead` may take its time with what has been read. Raises CorruptRecords,
+    @property
+    def read(self) -> tuple[dict[Any, Any], ...]:
+        """What was read, which nobody needs once the groups are in place."""
+        return self.of_other_kinds, self.group_times, self._groups, self._settled, self._decoded
+
+    async def load(
+        self,
+        log: CoordinatorLog,
+        then: Callable[[], InSteps[None]] = _nothing,
+        in_turns: Callable[[InSteps[None]], Awaitable[None]] = exhaust,
+    ) -> None:
+        """Read the whole log, and put together what is left: `then` is what the caller does with it. All of that is
+        done `in_turns`, and anew if the log has grown meanwhile; for the last time at once. Raises CorruptRecords,
         DecodeError or OSError when it cannot be read."""
         end = await replay(log, self.apply)
         await exhaust(self._decode_ahead())
-        if ahead is not None:
-            await ahead()
-        await replay(log, self.apply, from_offset=end)
-        self.finish()
+        for _ in range(TRIES):
+            await in_turns(self._put_together(then))
+            before, end = end, await replay(log, self.apply, from_offset=end)
+            if end == before:
+                break
+        else:
+            finished(self._put_together(then))
+        self._warn()
 
-    def records_of(self, kinds: Collection[bytes]) -> list[KeyValue]:
+    def records_of(self, kinds: Collection[bytes]) -> InSteps[list[KeyValue]]:
         """The records of other kinds whose keys begin with one of these."""
-        return [record for key, record in self.of_other_kinds.items() if key[:_VERSION_BYTES] in kinds]
+        found: list[KeyValue] = []
+        for number, (key, record) in enumerate(self.of_other_kinds.items()):
+            if key[:_VERSION_BYTES] in kinds:
+                found.append(record)
+            if not number % KEYS_PER_STEP:
+                yield
+        return found
 
     def apply(self, run: memoryview, head: Head) -> None:
         """Apply one batch of `run`. Raises CorruptRecords, DecodeError."""
@@ -101,7 +132,6 @@ class Loader:
                 self._groups[key] = record
             elif kind in self._other_kinds:
                 self.of_other_kinds[key] = record
-                self.count_of_other_kinds += 1
                 if kind in _GROUP_KEYS_WITH_TIMES:
                     self.group_times[key] = header.max_timestamp
             elif read(record) is None:
@@ -142,7 +172,16 @@ class Loader:
     def finish(self) -> None:
         """Decode what is left. Offsets whose group has no record belong to a group that only holds offsets. Raises
         DecodeError."""
+        finished(self._put_together(_nothing))
+        self._warn()
+
+    def _put_together(self, then: Callable[[], InSteps[None]]) -> InSteps[None]:
+        """The same, a record in each step; from the beginning, whatever an earlier try has left."""
+        self.groups, self.group_offsets = {}, {}
+        self.topics, self.doomed = set(), set()
+        self._offsets.clear()
         for record in self._groups.values():
+            yield
             if record.value is not None:
                 group = read(record)
                 assert isinstance(group, GroupWritten)
@@ -150,14 +189,20 @@ class Loader:
                 self.groups[group.group_id] = group.group
                 self.group_offsets[group.group_id] = record.offset
         for record in self._settled.values():
+            yield
             if record.value is not None:
                 self._offsets.put(*self._kept(record))
         for producer_id, records in self._pending.items():
             for name, record in records.items():
+                yield
                 if self._tombstones.get(name, -1) < record.offset:
                     self._offsets.put_pending(producer_id, *self._kept(record))
         for group_id in self._offsets.group_ids():
             self.groups.setdefault(group_id, Group(group_id))
+            yield
+        yield from then()
+
+    def _warn(self) -> None:
         for key_version, count in self._unknown.items():
             _LOG.warning("skipped %d records of an unknown kind (key version %s)", count, key_version.hex())
 

@@ -40,7 +40,7 @@ class RecordKey(Protocol[_KindRead]):
 class ReplayedGroups(NamedTuple, Generic[_Group, _Record]):
     """The groups of one kind in a log."""
 
-    groups: Mapping[str, _Group]
+    groups: dict[str, _Group]
     offsets: Mapping[str, int]
     """Of each group, the offset of its own record, -1 for one without: who is right about a name that groups of two
     kinds have."""
@@ -90,10 +90,12 @@ def replayed_groups(
         del found[group_id]
     groups: dict[str, _Group] = {}
     left_over: dict[str, list[_Record]] = {}
-    for group_id, each in found.items():
+    offsets: dict[str, int] = {}
+    for group_id in list(found):
+        each = found.pop(group_id)  # to let go of all at once takes long
         group, dropped = yield from put_together(group_id, each.values)
         if group is not None:
-            groups[group_id] = group
+            groups[group_id], offsets[group_id] = group, each.offset
         if dropped:
             left_over[group_id] = dropped
-    return ReplayedGroups(groups, {each: found[each].offset for each in groups}, left_over, broken)
+    return ReplayedGroups(groups, offsets, left_over, broken)

@@ -66,6 +66,12 @@ class OffsetStore:
         # The same pending offsets from the other side: group, partition, and the producer ids that hold one for it.
         self._holders: dict[str, dict[TopicPartition, dict[int, None]]] = {}
 
+    def clear(self) -> None:
+        """Forget everything."""
+        self._committed.clear()
+        self._pending.clear()
+        self._holders.clear()
+
     # What happens to it, in the order of the log
 
     def put(self, group_id: str, partition: TopicPartition, value: CommittedOffset) -> None:

@@ -8,7 +8,8 @@ from eosin.coordinator.groups.share.log.records import KIND_KEYS, encoded
 from eosin.coordinator.groups.share.log.replay import replayed_in_steps
 from eosin.coordinator.groups.share.rules.group import ShareGroup
 from eosin.coordinator.groups.share.rules.records import ShareRecord, end_records
-from eosin.coordinator.groups.share.share_groups import ShareGroups
+from eosin.coordinator.groups.share.share_groups import HeldShareGroup, ShareGroups
+from eosin.coordinator.steps import InSteps
 
 SHARE_KIND_KEYS: Final = KIND_KEYS
 
@@ -26,8 +27,16 @@ class LoadedShareGroups(LoadedGroups[ShareGroup, ShareRecord]):
             encoded=encoded,
             end_records=end_records,
         )
+        self._held: dict[str, HeldShareGroup] = {}
+
+    def hold(self) -> InSteps[None]:
+        """Make the groups ready to begin."""
+        self._held = {}
+        for group in self._take():
+            self._held[group.group_id] = HeldShareGroup(group, group)
+            yield
 
     def give(self, groups: ShareGroups) -> None:
         """Have the groups begin."""
         groups.broken = frozenset(self._found.broken)
-        groups.load(self._groups)
+        groups.load(self._held)

@@ -45,7 +45,7 @@ LOOKS_PER_TURN: Final = 50
 partitions look at theirs at once."""
 
 
-class _HeldShareGroup(HeldGroup[ShareGroup]):
+class HeldShareGroup(HeldGroup[ShareGroup]):
     """One group."""
 
     __slots__ = ("busy", "seen_states", "turn")
@@ -60,7 +60,7 @@ class _HeldShareGroup(HeldGroup[ShareGroup]):
         """The states at that time."""
 
 
-class ShareGroups(HeldGroups[ShareGroup, _HeldShareGroup]):
+class ShareGroups(HeldGroups[ShareGroup, HeldShareGroup]):
     """The groups by id."""
 
     def __init__(
@@ -83,14 +83,20 @@ class ShareGroups(HeldGroups[ShareGroup, _HeldShareGroup]):
 
     # Life
 
-    def load(self, groups: Sequence[ShareGroup]) -> None:
+    def load(self, held: dict[str, HeldShareGroup]) -> None:
         """Begin with these groups, which the log has: every member has a whole session."""
-        for group in groups:
-            self._held[group.group_id] = _HeldShareGroup(group, group)
-            if self.observer is not None and group.members:
+        self._held = held
+        TurnQueue(self._clock, steps_per_turn=PER_TURN).add(self._loaded(list(held.values())))
+
+    def _loaded(self, loaded: Sequence[HeldShareGroup]) -> Iterator[None]:
+        """Report a group, unless it has decided something since, and begin its sessions; a member in each step."""
+        for held in loaded:
+            group = held.current
+            is_unchanged = group is held.durable and self._held.get(group.group_id) is held
+            if self.observer is not None and group.members and is_unchanged and not held.in_flight:
                 self.observer.share_decided(group, group, None, self._clock.now_ms())
-        if groups:
-            TurnQueue(self._clock, steps_per_turn=PER_TURN).add(self._sessions_begin(groups))
+            yield from self._sessions_begin([group])
+            yield
 
     def _sessions_begin(self, groups: Sequence[ShareGroup]) -> Iterator[None]:
         """Begin the session of a member in each step. One that has sent a heartbeat since has its own."""
@@ -157,12 +163,12 @@ class ShareGroups(HeldGroups[ShareGroup, _HeldShareGroup]):
         return Happened(decided.answer, written)
 
     def _write(
-        self, group_id: str, held: _HeldShareGroup | None, decided: ShareOutcome, written: PendingWrite
-    ) -> _HeldShareGroup | None:
+        self, group_id: str, held: HeldShareGroup | None, decided: ShareOutcome, written: PendingWrite
+    ) -> HeldShareGroup | None:
         """Write the records of a decision, which counts from now on; None if the log refuses them."""
         is_new = held is None
         if held is None:
-            held = self._held[group_id] = _HeldShareGroup(decided.group, None)
+            held = self._held[group_id] = HeldShareGroup(decided.group, None)
         before, held.current = held.current, decided.group
         held.in_flight += 1
         outcome: list[ErrorCode] = []
@@ -184,7 +190,7 @@ class ShareGroups(HeldGroups[ShareGroup, _HeldShareGroup]):
         is_in_log = True
         return held
 
-    def _settled(self, group_id: str, held: _HeldShareGroup, group: ShareGroup, error: ErrorCode) -> None:
+    def _settled(self, group_id: str, held: HeldShareGroup, group: ShareGroup, error: ErrorCode) -> None:
         held.in_flight -= 1
         if error is ErrorCode.NONE:
             held.durable = group

@@ -11,7 +11,8 @@ from eosin.coordinator.groups.streams.log.records import KIND_KEYS, encoded, key
 from eosin.coordinator.groups.streams.log.replay import replayed_in_steps
 from eosin.coordinator.groups.streams.rules.group import StreamsGroup
 from eosin.coordinator.groups.streams.rules.records import StreamsRecord, end_records
-from eosin.coordinator.groups.streams.streams_groups import StreamsGroups
+from eosin.coordinator.groups.streams.streams_groups import HeldStreamsGroup, StreamsGroups
+from eosin.coordinator.steps import InSteps
 
 STREAMS_KIND_KEYS: Final = KIND_KEYS
 
@@ -29,11 +30,18 @@ class LoadedStreamsGroups(LoadedGroups[StreamsGroup, StreamsRecord]):
             encoded=encoded,
             end_records=end_records,
         )
+        self._held: dict[str, HeldStreamsGroup] = {}
+
+    def hold(self, endpoint_epoch: int) -> InSteps[None]:
+        """Make the groups ready to begin with this epoch of their endpoints."""
+        self._held = {}
+        for each in self._take():
+            time_ms = self._loader.group_times.get(key_of_group(each.group_id), -1)
+            group = replace(each, state_timestamp_ms=time_ms, endpoint_epoch=endpoint_epoch)
+            self._held[group.group_id] = HeldStreamsGroup(group, group)
+            yield
 
     def give(self, groups: StreamsGroups) -> None:
         """Have the groups begin."""
         groups.broken = frozenset(self._found.broken)
-        times = self._loader.group_times
-        groups.load(
-            [replace(each, state_timestamp_ms=times.get(key_of_group(each.group_id), -1)) for each in self._groups]
-        )
+        groups.load(self._held)

@@ -47,7 +47,7 @@ _ENDPOINT_EPOCHS: Final = 1 << 30
 coordinator. (Apache Kafka begins at 0 again.)"""
 
 
-class _HeldStreamsGroup(HeldGroup[StreamsGroup]):
+class HeldStreamsGroup(HeldGroup[StreamsGroup]):
     """One group."""
 
     __slots__ = ("replaced",)
@@ -67,7 +67,7 @@ class StreamsHappened(NamedTuple):
     """True if the log has refused the records, and nothing has happened."""
 
 
-class StreamsGroups(HeldGroups[StreamsGroup, _HeldStreamsGroup]):
+class StreamsGroups(HeldGroups[StreamsGroup, HeldStreamsGroup]):
     """The groups by id."""
 
     def __init__(
@@ -92,17 +92,23 @@ class StreamsGroups(HeldGroups[StreamsGroup, _HeldStreamsGroup]):
 
     # Life
 
-    def load(self, groups: Sequence[StreamsGroup]) -> None:
+    def load(self, held: dict[str, HeldStreamsGroup]) -> None:
         """Begin with these groups, which the log has: every member has a whole session."""
-        for each in groups:
-            group = replace(each, endpoint_epoch=self._first_endpoint_epoch())
-            self._held[group.group_id] = _HeldStreamsGroup(group, group)
-            if self.observer is not None and group.members:
-                self.observer.streams_decided(group, group, None, self._clock.now_ms())
-        if groups:
-            self._begin_timers(groups)
+        self._held = held
+        TurnQueue(self._clock, steps_per_turn=PER_TURN).add(self._loaded(list(held.values())))
 
-    def _first_endpoint_epoch(self) -> int:
+    def _loaded(self, loaded: Sequence[HeldStreamsGroup]) -> Iterator[None]:
+        """Report a group, unless it has decided something since, and begin its timers; a member in each step."""
+        for held in loaded:
+            group = held.current
+            is_unchanged = group is held.durable and self._held.get(group.group_id) is held
+            if self.observer is not None and group.members and is_unchanged and not held.in_flight:
+                self.observer.streams_decided(group, group, None, self._clock.now_ms())
+            yield from self._timers_begin([group])
+            yield
+
+    def first_endpoint_epoch(self) -> int:
+        """The epoch of the endpoints of a group that begins now, or is loaded."""
         return self._clock.now_ms() % _ENDPOINT_EPOCHS
 
     def _begin_timers(self, groups: Sequence[StreamsGroup]) -> None:
@@ -185,9 +191,9 @@ class StreamsGroups(HeldGroups[StreamsGroup, _HeldStreamsGroup]):
         return StreamsHappened(decided.answer, written)
 
     def _begun(self, group_id: str) -> StreamsGroup:
-        return StreamsGroup(group_id, endpoint_epoch=self._first_endpoint_epoch())
+        return StreamsGroup(group_id, endpoint_epoch=self.first_endpoint_epoch())
 
-    def _remember(self, held: _HeldStreamsGroup, group: StreamsGroup, written: PendingWrite) -> None:
+    def _remember(self, held: HeldStreamsGroup, group: StreamsGroup, written: PendingWrite) -> None:
         """Keep what a decision without records has changed in memory."""
         held.current = group
         if held.in_flight:
@@ -199,16 +205,16 @@ class StreamsGroups(HeldGroups[StreamsGroup, _HeldStreamsGroup]):
     def _write(
         self,
         group_id: str,
-        held: _HeldStreamsGroup | None,
+        held: HeldStreamsGroup | None,
         decided: StreamsOutcome,
         written: PendingWrite,
         replaced: Group | None,
-    ) -> _HeldStreamsGroup | None:
+    ) -> HeldStreamsGroup | None:
         """Write the records of a decision, which counts from now on; None if the log refuses them."""
         records = encoded(group_id, decided.records)
         is_new = held is None
         if held is None:
-            held = self._held[group_id] = _HeldStreamsGroup(decided.group, None)
+            held = self._held[group_id] = HeldStreamsGroup(decided.group, None)
             held.replaced = replaced
             if replaced is not None and not replaced.is_simple:
                 records.insert(0, group_records.group_tombstone(group_id))
@@ -232,7 +238,7 @@ class StreamsGroups(HeldGroups[StreamsGroup, _HeldStreamsGroup]):
         is_in_log = True
         return held
 
-    def _settled(self, group_id: str, held: _HeldStreamsGroup, group: StreamsGroup, error: ErrorCode) -> None:
+    def _settled(self, group_id: str, held: HeldStreamsGroup, group: StreamsGroup, error: ErrorCode) -> None:
         held.in_flight -= 1
         if error is ErrorCode.NONE:
             held.durable, held.replaced = group, None
@@ -244,7 +250,7 @@ class StreamsGroups(HeldGroups[StreamsGroup, _HeldStreamsGroup]):
             if held.replaced is not None:
                 self._classic.restore(held.replaced)
 
-    def _is_lost(self, group_id: str, held: _HeldStreamsGroup) -> None:
+    def _is_lost(self, group_id: str, held: HeldStreamsGroup) -> None:
         """Forget what the group has decided since it was durable: a look at its topics, parts of a target, the end of
         members' sessions."""
         held.seen_version = -1

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from waiting import until
 
 from eosin.coordinator.groups import subscriptions
+from eosin.coordinator.groups.consumer.consumer_groups import HeldConsumerGroup
 from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup
 from eosin.coordinator.groups.offset_requests import DELETED_PER_TURN, Committer
 from eosin.coordinator.groups.rules.events import LeavingMember
@@ -173,7 +174,8 @@ async def test_very_many_groups_without_offsets_vanish_in_steps(broker: Broker) 
 async def test_very_many_offsets_of_a_consumer_group_expire_in_steps(broker: Broker) -> None:
     hold(broker, group_id="c")
     del shard_of(broker).groups["c"]
-    shard_of(broker).consumer.load([ConsumerGroup("c", state_timestamp_ms=0)])
+    group = ConsumerGroup("c", state_timestamp_ms=0)
+    shard_of(broker).consumer.load({"c": HeldConsumerGroup(group, group)})
     broker.clock.pause(8 * DAY)
     assert len(passes(broker)) > 2
     assert not offsets_of(broker).committed("c")

@@ -38,7 +38,7 @@ _LOG: Final = logging.getLogger("eosin.coordinator.groups")
 class Replayed(NamedTuple):
     """The consumer groups of a log."""
 
-    groups: Mapping[str, ConsumerGroup]
+    groups: dict[str, ConsumerGroup]
     offsets: Mapping[str, int]
     """Of each group, the offset of its own record: who is right about a name that groups of two kinds have."""
     left_over: Mapping[str, list[GroupRecord]]
@@ -92,14 +92,14 @@ def replayed_in_steps(records: Iterable[KeyValue], times: Mapping[bytes, int] = 
             of_group.timestamp_ms = times.get(bytes(record.key or b""), -1)
     for group_id in broken:
         del found[group_id]
-    groups, left_over = {}, {}
-    for group_id, each in found.items():
+    groups, offsets, left_over = {}, {}, {}
+    for group_id in list(found):
+        each = found.pop(group_id)  # to let go of all at once takes long
         group, dropped = yield from _group(group_id, each)
         if group is not None:
-            groups[group_id] = group
+            groups[group_id], offsets[group_id] = group, each.group_offset
         if dropped:
             left_over[group_id] = dropped
-    offsets = {group_id: found[group_id].group_offset for group_id in groups}
     return Replayed(groups, offsets, left_over, broken, ended)
 
 
