@@ -51,6 +51,7 @@ public final class EosinCluster {
     private final Path folder;
     private Process process;
     private List<String> addresses = List.of();
+    private List<Node> nodes = List.of();
     private String control;
     private boolean everStarted;
     private boolean stopped;
@@ -108,10 +109,14 @@ public final class EosinCluster {
         return nodes().stream().map(Node::id).collect(Collectors.toSet());
     }
 
+    /** All brokers, those that are down, too: they are asked for once, while everything is up. */
     List<Node> nodes() throws Exception {
-        try (Admin admin = instance().admin()) {
-            return List.copyOf(admin.describeCluster().nodes().get());
+        if (nodes.size() < config.numBrokers()) {
+            try (Admin admin = instance().admin()) {
+                nodes = List.copyOf(admin.describeCluster().nodes().get());
+            }
         }
+        return nodes;
     }
 
     public String clusterId() throws Exception {
@@ -239,7 +244,7 @@ public final class EosinCluster {
 
     private Map<String, String> settings() {
         Map<String, String> settings = new TreeMap<>(config.serverProperties());
-        settings.keySet().removeIf(each -> each.startsWith("log.unclean.")); // no setting of Apache Kafka's, either
+        settings.keySet().removeIf(each -> each.startsWith("log.unclean.") || each.equals("file.delete.delay.ms")); // no broker settings
         config.features().forEach((feature, level) -> {
             if (feature.featureName().equals(TRANSACTIONS)) {
                 settings.put("eosin.transaction.version", String.valueOf(level));
