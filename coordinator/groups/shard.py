@@ -89,7 +89,7 @@ _Vanish = Callable[[str, Sequence[TopicPartition], Settled], None] | None
 
 
 class _Loaded(NamedTuple):
-    """What the log of a shard has, ready to be put in place at once."""
+    """The content of a shard's log, ready to be put in place at once."""
 
     consumer_groups: Replayed
     held: dict[str, HeldConsumerGroup]

@@ -102,7 +102,7 @@ class LoadedGroups(Generic[_Group, _Record]):
         """All groups that were found."""
         return self._found.groups
 
-    def _take(self) -> list[_Group]:
+    def _hand_over(self) -> list[_Group]:
         """The groups that have kept their names, which are not kept here any more."""
         left, self._left = self._left, {}
         return list(left.values())

@@ -78,7 +78,7 @@ class Loader:
 
     @property
     def read(self) -> tuple[dict[Any, Any], ...]:
-        """What was read, which nobody needs once the groups are in place."""
+        """The tables that were read, which nobody needs once the groups are in place."""
         return self.of_other_kinds, self.group_times, self._groups, self._settled, self._decoded
 
     async def load(

@@ -32,7 +32,7 @@ class LoadedShareGroups(LoadedGroups[ShareGroup, ShareRecord]):
     def hold(self) -> InSteps[None]:
         """Make the groups ready to begin."""
         self._held = {}
-        for group in self._take():
+        for group in self._hand_over():
             self._held[group.group_id] = HeldShareGroup(group, group)
             yield
 

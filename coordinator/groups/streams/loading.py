@@ -35,7 +35,7 @@ class LoadedStreamsGroups(LoadedGroups[StreamsGroup, StreamsRecord]):
     def hold(self, endpoint_epoch: int) -> InSteps[None]:
         """Make the groups ready to begin with this epoch of their endpoints."""
         self._held = {}
-        for each in self._take():
+        for each in self._hand_over():
             time_ms = self._loader.group_times.get(key_of_group(each.group_id), -1)
             group = replace(each, state_timestamp_ms=time_ms, endpoint_epoch=endpoint_epoch)
             self._held[group.group_id] = HeldStreamsGroup(group, group)
