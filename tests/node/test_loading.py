@@ -115,11 +115,11 @@ class Held:
         self.is_open = False
         load = Loader.load
 
-        async def slow(loader: Loader, log: Any, ahead: Any = None) -> None:
+        async def slow(loader: Loader, log: Any, *then: Any) -> None:
             async def opened() -> bool:
                 return self.is_open
 
             await until(opened)
-            await load(loader, log, ahead)
+            await load(loader, log, *then)
 
         monkeypatch.setattr(Loader, "load", slow)

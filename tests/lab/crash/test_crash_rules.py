@@ -19,7 +19,8 @@ CRASHED = "crashed in the middle of this call"
 def test_a_crash_at_a_point_of_a_decided_transaction_ends_in_its_outcome(
     point: str, how: Literal["kill", "power"]
 ) -> None:
-    with Broker(topics={"orders": 2}, seed=2, behaviour="eosin") as broker:  # whose response waits for markers
+    waits = {"eosin.end.txn.marker.wait.ms": 1000}  # its response waits for markers, on a slow machine, too
+    with Broker(topics={"orders": 2}, seed=2, behaviour="eosin", settings=waits) as broker:
         broker.produce("orders", "a", partition=0, transactional_id=ID, commit=False)
         zombie = broker.zombie(ID)
         assert zombie.write("orders", "b", partition=1) == "NONE"

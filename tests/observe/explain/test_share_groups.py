@@ -53,6 +53,7 @@ class Recorded:
         return [] if history is None else [(each.kind, each.what) for each in history.events]
 
 
+@pytest.mark.process
 async def test_a_group_that_nobody_serves_names_what_raises_the_feature() -> None:
     async with observed_broker() as broker:
         assert broker.server.services.cluster.features.level("share.version") > 0
