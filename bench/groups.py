@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from broker_process import BrokerProcess
 
-from bench.group_members import GROUP_ID, Cluster, Member, Members, Steps
+from bench.group_members import GROUP_ID, Cluster, Member, Members, Work
 from bench.raw_connection import RawConnection, cpu_seconds, frame
 from bench.report import Row, percentile
 from eosin.node.full_collections import FullCollections
@@ -68,39 +68,22 @@ def _row(name: str, value: float, unit: str, budget: float | None = None) -> Row
     return Row(GROUP, name, value, unit, budget=budget)
 
 
-class _Work:
-    """Measures what is done within it, in CPU time of this thread: the machine may have others to serve."""
-
-    def __init__(self) -> None:
-        self.steps = Steps()
-        self.took_s = 0.0
-
-    def __enter__(self) -> "_Work":
-        self._watched = self.steps.watched()
-        self._watched.__enter__()
-        self._begun = time.thread_time()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.took_s = time.thread_time() - self._begun
-        self._watched.__exit__(None, None, None)
-
-    def turn(self, label: str) -> Row:
-        """The row of the longest turn of the event loop."""
-        return _row(f"{label}: longest turn", self.steps.longest_ms, "ms", STEP_MS)
+def _turn(work: Work, label: str) -> Row:
+    """The row of the longest turn of the event loop."""
+    return _row(f"{label}: longest turn", work.steps.longest_ms, "ms", STEP_MS)
 
 
 async def _of_coordinator(count: int, topics: int, *, heartbeats: int) -> list[Row]:
     members = Members(count, Cluster(topics, max(1, count // topics)))
     await members.groups.load()
     label = f"{count:,} members, {topics} topic{'s' if topics > 1 else ''}"
-    with _Work() as joins:
+    with Work() as joins:
         await members.join_all()
     await members.settle()
     took_ms, cpu_us = await _heartbeats(members, heartbeats)
     await asyncio.sleep(1)  # the interval of targets
     begun = time.perf_counter()
-    with _Work() as rebalance:
+    with Work() as rebalance:
         await members.leave(members.members.pop())
         members.members.append(Member("new"))
         await members.join(members.members[-1])
@@ -109,12 +92,12 @@ async def _of_coordinator(count: int, topics: int, *, heartbeats: int) -> list[R
     await members.groups.stop()
     return [
         _row(f"{label}: a join", joins.took_s / count * 1e6, "us"),
-        joins.turn(f"{label}, all join"),
+        _turn(joins, f"{label}, all join"),
         _row(f"{label}: a heartbeat", cpu_us, "us"),
         _row(f"{label}: heartbeat p99", percentile(took_ms, 0.99), "ms", HEARTBEAT_P99_MS),
         _row(f"{label}: a rebalance", rebalance.took_s, "s", REBALANCE_S),
         _row(f"{label}: a rebalance, by the wall clock", took_s, "s"),
-        rebalance.turn(f"{label}, a rebalance"),
+        _turn(rebalance, f"{label}, a rebalance"),
     ]
 
 
@@ -155,20 +138,20 @@ async def _ends(count: int) -> list[Row]:
     await members.settle()
     label = f"{count:,} members"
     members.session_timeout(SESSION_MS)
-    with _Work() as load:
+    with Work() as load:
         stopped = await members.restarted()
         await asyncio.sleep(0)
     del stopped
     await asyncio.sleep(SESSION_MS / 1000 - LOADED_BEFORE_S)
     assert len(members.group.members) == count
-    with _Work() as end:
+    with Work() as end:
         while members.group.members:  # noqa: ASYNC110
             await asyncio.sleep(0)
     await members.groups.stop()
     return [
         _row(f"{label}: a load", load.took_s, "s"),
-        load.turn(f"{label}, a load"),
-        end.turn(f"{label}, all sessions end"),
+        _turn(load, f"{label}, a load"),
+        _turn(end, f"{label}, all sessions end"),
     ]
 
 

@@ -8,7 +8,6 @@ the interpreter are as in a broker (ADR 58).
 
 import asyncio
 import gc
-import time
 import tracemalloc
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, NamedTuple
@@ -16,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from fake_share_states import FakeShareStates
 from group_fakes import CountingChance, FakeOffsetsLogs, FakeTransactions
 
-from bench.group_members import LONG_MS, NOTHING, Cluster, Steps
+from bench.group_members import LONG_MS, NOTHING, Cluster, Work
 from bench.groups import STEP_MS
 from bench.report import Row
 from eosin.coordinator.groups.consumer.rules.events import ConsumerHeartbeat
@@ -174,32 +173,14 @@ class _Groups:
         return stopped
 
 
-class _Work:
-    """Measures what is done within it, in CPU time of this thread: the machine may have others to serve."""
-
-    def __init__(self) -> None:
-        self.steps = Steps()
-        self.took_s = 0.0
-
-    def __enter__(self) -> "_Work":
-        self._watched = self.steps.watched()
-        self._watched.__enter__()
-        self._begun = time.thread_time()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.took_s = time.thread_time() - self._begun
-        self._watched.__exit__(None, None, None)
-
-
 async def _of_kind(kind: Kind, count: int, collections: FullCollections) -> list[Row]:
     groups = _Groups(kind)
     await groups.coordinator.load()
     label = f"{count:,} {kind.name} groups"
-    with _Work() as joins:
+    with Work() as joins:
         await groups.join(count)
     names = list(groups.epochs)
-    with _Work() as rest:
+    with Work() as rest:
         for number in range(BEATS):
             await groups.beat(names[number * 7919 % count])
             await asyncio.sleep(0)
@@ -208,12 +189,12 @@ async def _of_kind(kind: Kind, count: int, collections: FullCollections) -> list
         await asyncio.sleep(REST_MS / 1000)
     stopped = await groups.stop(SESSION_MS)
     await asyncio.sleep(0)
-    with _Work() as load:
+    with Work() as load:
         await groups.coordinator.load()
         await asyncio.sleep(0)
     del stopped
     await asyncio.sleep(max(0, SESSION_MS - LOADED_BEFORE_MS) / 1000)
-    with _Work() as end:
+    with Work() as end:
         while any(groups.has_member(name) for name in names[:: count // SAMPLES]):  # noqa: ASYNC110
             await asyncio.sleep(0)
     await groups.coordinator.stop()
