@@ -271,6 +271,17 @@ def test_members_of_a_consumer_group_show_their_epochs_subscriptions_and_moves(t
         assert shell.ok("groups", "list", "--json").rows == []
 
 
+def test_a_group_that_the_settings_leave_out_is_listed_and_told_why_it_is_not_described(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path / "data") as broker:
+        asyncio.run(heartbeats(broker.address, {"member_id": "a", "subscribed_topic_names": ("orders",)}))
+    settings = {"group.coordinator.rebalance.protocols": "classic,streams"}
+    with BrokerProcess(tmp_path / "data", settings=settings) as broker, Shell(broker.address) as shell:
+        (listed,) = shell.ok("groups", "list", "--json").rows
+        assert (listed["group"], listed["type"]) == ("readers", "consumer")
+        code, said = shell.refused("groups", "describe", "readers")
+        assert (code, "rebalance.protocols of broker 1 may leave consumer out" in said) == (1, True), said
+
+
 # Share groups of KIP-932
 
 
