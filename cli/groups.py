@@ -568,9 +568,8 @@ def _heading(group: GroupDescription, positions: Sequence[Mapping[str, Any]]) ->
     known = f", {sum(records):,} of them records" if lag and None not in records else ""
     new = [each for each in positions if each["committed"] is None and each["high_watermark"] is not None]
     unread = sum(each["high_watermark"] - each["log_start_offset"] for each in new)
-    never = (
-        f"; nothing committed for {len(new)} of {len(positions)} partitions: up to {unread:,} offsets" if new else ""
-    )
+    never = f"; nothing committed for {len(new)} of {len(positions)} partitions" if new else ""
+    never += f": up to {unread:,} offsets" if unread else ""
     topology = "" if group.topology is None else f"; topology {group.topology.epoch}"
     return f"{group.group_id}: {group.state}, {members}, {lag:,} offsets behind{known}{never}{_epochs(group)}{topology}"
 
