@@ -41,24 +41,24 @@ class GroupProtocol(Enum):
     STREAMS = "streams"
 
 
-class _Facts(NamedTuple):
+class _ProtocolFacts(NamedTuple):
     feature: str
     name: str
     way_out: str
 
 
-_FACTS: Final = {
-    GroupProtocol.CONSUMER: _Facts(
+_PROTOCOLS: Final = {
+    GroupProtocol.CONSUMER: _ProtocolFacts(
         GROUP_VERSION,
         "The consumer rebalance protocol (KIP-848) is",
         "until then set group.protocol=classic in the consumer.",
     ),
-    GroupProtocol.SHARE: _Facts(
+    GroupProtocol.SHARE: _ProtocolFacts(
         SHARE_VERSION,
         "Share groups (KIP-932) are",
         "until then use a consumer with group.protocol=classic instead of a share consumer.",
     ),
-    GroupProtocol.STREAMS: _Facts(
+    GroupProtocol.STREAMS: _ProtocolFacts(
         STREAMS_VERSION,
         "The streams rebalance protocol (KIP-1071) is",
         "until then set group.protocol=classic in the application.",
@@ -68,7 +68,7 @@ _FACTS: Final = {
 
 def why_unserved(protocol: GroupProtocol, cluster: "Cluster", config: "BrokerConfig") -> str | None:
     """The sentence about a protocol that is not served, which a client shows; None if it is."""
-    feature, name, way_out = _FACTS[protocol]
+    feature, name, way_out = _PROTOCOLS[protocol]
     if not cluster.features.level(feature):
         change = f"{feature} is 0: `eosin features upgrade {feature}` changes that"
     elif protocol is GroupProtocol.SHARE or protocol.value in config.group_coordinator_rebalance_protocols:

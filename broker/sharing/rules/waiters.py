@@ -30,7 +30,7 @@ class ShareWaiters:
         self._patient: dict[Wake, None] = {}
         """The ones that wait for more than one byte: each counts what comes for itself."""
         self._unlooked: dict[Wake, None] = {}
-        """Those of them that could not look, in the order of coming."""
+        """The ones of these that could not look, in the order of coming."""
         self._woken: Wake | None = None
         self.change_count = 0
         """Grows when there may be something to fetch that was not there before."""
