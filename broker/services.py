@@ -97,7 +97,7 @@ class Services:
         return self.given_wire_clock or self.clock
 
     def __post_init__(self) -> None:
-        self.unserved_groups = UnservedGroups(self.clock)
+        self.unserved_groups = UnservedGroups(self.clock, self.cluster, self.config)
         self.streams_topics = StreamsTopics(self.cluster, self.clock)
         self.new_producers = new_producers_of(self.config, self.clock)
         self.large_batches = LargeBatches(self.clock)

@@ -91,6 +91,8 @@ _STREAMS_MEMBERS: Final = {
 }
 """Of a streams group (KIP-1071), with tasks by the names that Kafka Streams gives them."""
 _MEMBERS_OF: Final = {CONSUMER: _CONSUMER_MEMBERS, STREAMS: _STREAMS_MEMBERS}
+_LEFT_OUT: Final = frozenset({CONSUMER, STREAMS})
+"""The types of groups that the settings of a broker may leave out."""
 _CONSUMING: Final = frozenset({"", CLASSIC, CONSUMER, STREAMS})
 """The types of groups that commit offsets; brokers before 3.8 tell none."""
 _SHARE_MEMBERS: Final = {
@@ -439,6 +441,9 @@ async def _absent(admin: GroupAdmin, name: str) -> NotThere:
             return NotThere(
                 f"group {name!r} is a {kind} group, and {feature} is 0: eosin features upgrade {feature} serves it"
             )
+    if found is not None and kind in _LEFT_OUT:
+        setting = f"group.coordinator.rebalance.protocols of broker {found.coordinator} may leave {kind} out"
+        return NotThere(f"group {name!r} is a {kind} group, and its coordinator does not describe it: {setting}")
     if kind in _CONSUMING:
         return no_such("group", name)
     return NotThere(f"group {name!r} is a {kind} group: kafka-{kind}-groups.sh describes it")
@@ -563,9 +568,8 @@ def _heading(group: GroupDescription, positions: Sequence[Mapping[str, Any]]) ->
     known = f", {sum(records):,} of them records" if lag and None not in records else ""
     new = [each for each in positions if each["committed"] is None and each["high_watermark"] is not None]
     unread = sum(each["high_watermark"] - each["log_start_offset"] for each in new)
-    never = (
-        f"; nothing committed for {len(new)} of {len(positions)} partitions: up to {unread:,} offsets" if new else ""
-    )
+    never = f"; nothing committed for {len(new)} of {len(positions)} partitions" if new else ""
+    never += f": up to {unread:,} offsets" if unread else ""
     topology = "" if group.topology is None else f"; topology {group.topology.epoch}"
     return f"{group.group_id}: {group.state}, {members}, {lag:,} offsets behind{known}{never}{_epochs(group)}{topology}"
 

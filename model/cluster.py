@@ -230,6 +230,10 @@ class Cluster(Protocol):
         brokers (which a broker's own override)."""
 
     @property
+    def broker_config_changes(self) -> int:
+        """Grows with each change of `broker_configs`."""
+
+    @property
     def configured_groups(self) -> Collection[str]:
         """The groups with settings of their own; they need not exist."""
 

@@ -39,6 +39,8 @@ from eosin.settings.topics import CODECS, defaults_from
 from eosin.storage.log.config import DAY_MS, LogConfig
 
 STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+CLASSIC: Final = "classic"
+"""The protocol of groups that cannot be left out of `group.coordinator.rebalance.protocols`."""
 Durability = Literal["fsync", "os", "memory"]
 DURABILITIES: Final = ("fsync", "os", "memory")
 
@@ -281,6 +283,13 @@ class BrokerConfig(StreamsGroupSettings):
         0, "How long a new group waits for more members. (Kafka: 3000)", kind=INT, at_least=0
     )
     group_max_size: int = setting(INT_MAX, "Members of a group at most.", kind=INT, at_least=1)
+    group_coordinator_rebalance_protocols: tuple[str, ...] = setting(
+        (CLASSIC, "consumer", "streams"),
+        "Protocols of groups that this broker serves while their features allow it; classic is always one, and share"
+        " groups are not asked about.",
+        kind=LIST,
+        choices=(CLASSIC, "consumer", "share", "streams"),
+    )
     group_consumer_session_timeout_ms: int = setting(
         45_000, "A member of a consumer group (KIP-848) that sends nothing for so long is out.", kind=INT, at_least=1
     )

@@ -82,6 +82,8 @@ RANGES: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
     }
 )
 """The settings of groups whose range is that of two settings of the broker."""
+ASSIGNMENT_INTERVALS: Final = tuple(f"group.{kind}.assignment.interval.ms" for kind in ("consumer", "share", "streams"))
+"""Settings of the broker for groups without one of their own, which change without a restart, as in Kafka 4.4."""
 _OF_CONSUMER: Final = tuple(name for name in RANGES if name.startswith("consumer."))
 _OF_SHARE: Final = tuple(name for name in RANGES if name.startswith("share."))
 DEAD_LETTER_TOPIC: Final = "errors.deadletterqueue.topic.name"

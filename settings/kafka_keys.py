@@ -22,8 +22,8 @@ delegation.token.expiry.time.ms delegation.token.master.key delegation.token.max
 delegation.token.secret.key delete.records.purgatory.purge.interval.requests early.start.listeners
 fetch.purgatory.purge.interval.requests follower.fetch.last.tiered.offset.enable
 group.coordinator.append.linger.ms group.coordinator.append.max.buffer.size group.coordinator.background.threads
-group.coordinator.cached.buffer.max.bytes group.coordinator.new.enable group.coordinator.rebalance.protocols
-group.coordinator.threads group.share.enable group.share.max.groups group.share.persister.class.name
+group.coordinator.cached.buffer.max.bytes group.coordinator.new.enable group.coordinator.threads
+group.share.enable group.share.max.groups group.share.persister.class.name
 inter.broker.protocol.version internal.log.cleaner.threads
 kafka.metrics.polling.interval.secs kafka.metrics.reporters leader.imbalance.check.interval.seconds
 leader.imbalance.per.broker.percentage log.cleaner.io.buffer.load.factor log.cleaner.io.buffer.size

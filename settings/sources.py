@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from eosin.protocol.properties import parse_properties
-from eosin.settings.broker import BROKER_SETTINGS, STANDARD_AUTHORIZER, BrokerConfig
+from eosin.settings.broker import BROKER_SETTINGS, CLASSIC, STANDARD_AUTHORIZER, BrokerConfig
 from eosin.settings.connections import CONNECTIONS_PER_LISTENER
 from eosin.settings.groups import check_ranges
 from eosin.settings.http import HTTP, check_http
@@ -313,6 +313,8 @@ def _check(config: BrokerConfig) -> None:
             f" group.max.session.timeout.ms ({config.group_max_session_timeout_ms})"
         )
     check_ranges(config)
+    if CLASSIC not in config.group_coordinator_rebalance_protocols:
+        raise SettingError(f"group.coordinator.rebalance.protocols must name {CLASSIC}, which is always served")
     if config.transaction_two_phase_commit_enable and config.eosin_transaction_version < 2:
         raise SettingError(
             "transaction.two.phase.commit.enable needs eosin.transaction.version 2: below, a prepared transaction"

@@ -10,7 +10,6 @@ from typing import Final
 
 from eosin.broker.services import Services
 from eosin.broker.unserved_groups import GroupProtocol
-from eosin.model.features import SHARE_VERSION
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext
 from eosin.network.many_items import made_for_each, made_for_nested
@@ -42,10 +41,8 @@ _ACCESS: Final = Access((on_the_group(Operation.READ), on_each(Operation.READ, R
 async def handle(
     request: AlterShareGroupOffsetsRequest, context: RequestContext, services: Services
 ) -> AlterShareGroupOffsetsResponse:
-    if not services.cluster.features.level(SHARE_VERSION):
-        return AlterShareGroupOffsetsResponse(
-            error_code=ErrorCode.UNSUPPORTED_VERSION, error_message=GroupProtocol.SHARE.value
-        )
+    if text := services.unserved_groups.why(GroupProtocol.SHARE):
+        return AlterShareGroupOffsetsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, error_message=text)
     if error := _ACCESS.denial(request, context):
         return refuse(request, context, error)
     asked = _Asked(request, context, services)

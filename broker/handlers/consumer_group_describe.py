@@ -17,7 +17,6 @@ from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup, Consume
 from eosin.coordinator.groups.consumer.rules.targets import assignor_of
 from eosin.coordinator.steps import InSteps
 from eosin.model.cluster import Topic
-from eosin.model.features import GROUP_VERSION
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext
 from eosin.protocol.errors import ErrorCode
@@ -50,7 +49,6 @@ async def handle(
         context,
         services,
         key=ApiKey.CONSUMER_GROUP_DESCRIBE,
-        feature=GROUP_VERSION,
         protocol=GroupProtocol.CONSUMER,
         size_of=lambda group_id: _size(group_id, services),
         described=lambda group_id: _described(group_id, tells_operations, context, services),

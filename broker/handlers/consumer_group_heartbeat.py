@@ -1,8 +1,9 @@
 """ConsumerGroupHeartbeat (key 68), versions 0-1: a member of a group by the protocol of KIP-848 joins, stays,
 leaves.
 
-v1 has member ids that clients make, and regular expressions. While `group.version` is at level 0 it is refused: see
-`eosin.broker.unserved_groups`. A topic without the right to describe it refuses the whole request with 29.
+v1 has member ids that clients make, and regular expressions. While `group.version` is at level 0, or the settings leave
+the protocol out, it is refused: see `eosin.broker.unserved_groups`. A topic without the right to describe it refuses
+the whole request with 29.
 """
 
 from collections.abc import Sequence
@@ -12,7 +13,6 @@ from eosin.broker.services import Services
 from eosin.broker.unserved_groups import GroupProtocol
 from eosin.coordinator.groups.consumer.assignors.assignment import Partitions, TopicIdPartition
 from eosin.coordinator.groups.consumer.rules.events import ConsumerHeartbeat, HeartbeatResult
-from eosin.model.features import GROUP_VERSION
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext
 from eosin.network.many_items import size_of
@@ -46,8 +46,7 @@ _ACCESS: Final = Access(
 async def handle(
     request: ConsumerGroupHeartbeatRequest, context: RequestContext, services: Services
 ) -> ConsumerGroupHeartbeatResponse:
-    if not services.cluster.features.level(GROUP_VERSION):
-        text = services.unserved_groups.refused(GroupProtocol.CONSUMER, request.group_id, context)
+    if text := services.unserved_groups.refused(GroupProtocol.CONSUMER, request.group_id, context):
         return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, error_message=text)
     if denied := _ACCESS.denial(request, context):
         return refuse(request, context, denied)

@@ -9,7 +9,6 @@ from typing import Final
 
 from eosin.broker.services import Services
 from eosin.broker.unserved_groups import GroupProtocol
-from eosin.model.features import SHARE_VERSION
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext
 from eosin.network.many_items import made_for_each
@@ -37,10 +36,8 @@ _ACCESS: Final = Access(
 async def handle(
     request: DeleteShareGroupOffsetsRequest, context: RequestContext, services: Services
 ) -> DeleteShareGroupOffsetsResponse:
-    if not services.cluster.features.level(SHARE_VERSION):
-        return DeleteShareGroupOffsetsResponse(
-            error_code=ErrorCode.UNSUPPORTED_VERSION, error_message=GroupProtocol.SHARE.value
-        )
+    if text := services.unserved_groups.why(GroupProtocol.SHARE):
+        return DeleteShareGroupOffsetsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, error_message=text)
     if error := _ACCESS.denial(request, context):
         return refuse(request, context, error)
     ids: dict[str, Uuid] = {}

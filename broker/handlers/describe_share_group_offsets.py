@@ -14,7 +14,6 @@ from typing import Final
 from eosin.broker.services import Services
 from eosin.broker.unserved_groups import GroupProtocol, refused_groups
 from eosin.coordinator.share_states import UNKNOWN_COUNT, UNKNOWN_OFFSET, SharePartition, ShareStateSummary
-from eosin.model.features import SHARE_VERSION
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext
 from eosin.network.many_items import connection_held, made_for_each
@@ -40,9 +39,9 @@ _NOTHING_KNOWN: Final = -1
 async def handle(
     request: DescribeShareGroupOffsetsRequest, context: RequestContext, services: Services
 ) -> DescribeShareGroupOffsetsResponse:
-    if not services.cluster.features.level(SHARE_VERSION):
+    if text := services.unserved_groups.why(GroupProtocol.SHARE):
         names = [group.group_id for group in request.groups]
-        groups = refused_groups(names, GroupProtocol.SHARE, _refused)
+        groups = refused_groups(names, text, _refused)
         return DescribeShareGroupOffsetsResponse(
             groups=tuple(await made_for_each(groups, len(names), context, services))
         )

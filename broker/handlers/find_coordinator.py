@@ -3,7 +3,7 @@
 v0 only knows groups. v1 adds the key's type, an error message and the throttle time. v3 is the first flexible version.
 v4 asks for many keys, each with its own answer, in the order asked. v5 knows TRANSACTION_ABORTABLE, which is never
 sent. v6 knows the states of share groups, by `group:topic id:partition`: brokers ask for them, and need the right to
-act for the cluster. While `share.version` is at level 0 their key type is an invalid request.
+act for the cluster, whatever the level of `share.version` is.
 
 The coordinator of a key leads the key's partition of an internal topic. The address is that of the listener the request
 came in on. The answer may be out of date when it arrives: NOT_COORDINATOR is the real test.
@@ -15,7 +15,6 @@ from eosin.broker.services import Services
 from eosin.coordinator.share_state.coordinator_keys import share_partition_of
 from eosin.coordinator.share_state.partitions import state_partition
 from eosin.model.cluster import Endpoint
-from eosin.model.features import SHARE_VERSION
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.network.api import Api, RequestContext
 from eosin.network.many_items import made_for_each, weight_of, written
@@ -59,7 +58,7 @@ def _found(key: str, key_type: int, context: RequestContext, services: Services)
         if not context.session.may(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, key):
             return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         partition = TopicPartition(TRANSACTION_STATE_TOPIC, services.transactions.partition_for(key))
-    elif key_type == SHARE and context.api_version >= FIRST_SHARE and services.cluster.features.level(SHARE_VERSION):
+    elif key_type == SHARE and context.api_version >= FIRST_SHARE:
         if not context.session.may(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
             return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         share_partition = share_partition_of(key)
@@ -88,10 +87,7 @@ def _coordinator(key: str, found: Endpoint | ErrorCode, key_type: int) -> Coordi
     return Coordinator(key, node_id=found.node_id, host=found.host, port=found.port)
 
 
-_MALFORMED: Final = (
-    "States of share groups have a coordinator from share.version 1 on (`eosin features upgrade share.version`), by"
-    " group:topic id:partition, from v6"
-)
+_MALFORMED: Final = "States of share groups have a coordinator by group:topic id:partition, from v6"
 _MESSAGES: Final = {
     ErrorCode.INVALID_REQUEST: "Only groups (0) and transactional ids (1) have a coordinator here",
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator has no leader at the moment",

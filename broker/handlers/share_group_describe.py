@@ -15,7 +15,6 @@ from eosin.coordinator.groups.consumer.assignors.assignment import Partitions
 from eosin.coordinator.groups.share.rules.group import ShareGroup
 from eosin.coordinator.steps import InSteps
 from eosin.model.cluster import Topic
-from eosin.model.features import SHARE_VERSION
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext
 from eosin.protocol.errors import ErrorCode
@@ -46,7 +45,6 @@ async def handle(
         context,
         services,
         key=ApiKey.SHARE_GROUP_DESCRIBE,
-        feature=SHARE_VERSION,
         protocol=GroupProtocol.SHARE,
         size_of=lambda group_id: _size(group_id, services),
         described=lambda group_id: _described(group_id, tells_operations, context, services),

@@ -8,7 +8,6 @@ from eosin.broker.services import Services
 from eosin.broker.unserved_groups import GroupProtocol
 from eosin.coordinator.groups.consumer.rules.events import HeartbeatResult
 from eosin.coordinator.groups.share.rules.events import ShareHeartbeat
-from eosin.model.features import SHARE_VERSION
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext
 from eosin.protocol.errors import ErrorCode
@@ -35,8 +34,7 @@ _ACCESS = Access(
 async def handle(
     request: ShareGroupHeartbeatRequest, context: RequestContext, services: Services
 ) -> ShareGroupHeartbeatResponse:
-    if not services.cluster.features.level(SHARE_VERSION):
-        text = services.unserved_groups.refused(GroupProtocol.SHARE, request.group_id, context)
+    if text := services.unserved_groups.refused(GroupProtocol.SHARE, request.group_id, context):
         return ShareGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, error_message=text)
     if denied := _ACCESS.denial(request, context):
         return refuse(request, context, denied)

@@ -19,7 +19,6 @@ from eosin.coordinator.groups.streams.rules.group import HeldTasks, StreamsGroup
 from eosin.coordinator.groups.streams.topology import topology as topologies
 from eosin.coordinator.groups.streams.topology.configuration import ConfiguredTopology
 from eosin.coordinator.steps import InSteps
-from eosin.model.features import STREAMS_VERSION
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext
 from eosin.protocol.errors import ErrorCode
@@ -67,7 +66,6 @@ async def handle(
         context,
         services,
         key=ApiKey.STREAMS_GROUP_DESCRIBE,
-        feature=STREAMS_VERSION,
         protocol=GroupProtocol.STREAMS,
         size_of=lambda group_id: _size(group_id, services, request),
         described=lambda group_id: _described(group_id, request, context, services),

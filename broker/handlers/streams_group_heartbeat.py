@@ -26,7 +26,6 @@ from eosin.coordinator.groups.streams.rules.endpoints import EndpointPartitions,
 from eosin.coordinator.groups.streams.rules.events import Status as StatusCode
 from eosin.coordinator.groups.streams.rules.events import StreamsHeartbeat, StreamsResult
 from eosin.coordinator.groups.streams.topology.topology import topology_bytes
-from eosin.model.features import STREAMS_VERSION
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.network.api import Api, RequestContext
 from eosin.protocol.errors import ErrorCode
@@ -57,8 +56,7 @@ _DENIED: Final = "The client is not authorized to create them."
 async def handle(
     request: StreamsGroupHeartbeatRequest, context: RequestContext, services: Services
 ) -> StreamsGroupHeartbeatResponse:
-    if not services.cluster.features.level(STREAMS_VERSION):
-        text = services.unserved_groups.refused(GroupProtocol.STREAMS, request.group_id, context)
+    if text := services.unserved_groups.refused(GroupProtocol.STREAMS, request.group_id, context):
         return StreamsGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, error_message=text)
     if denied := _ACCESS.denial(request, context):
         return refuse(request, context, denied)

@@ -13,7 +13,6 @@ from typing import Final
 from eosin.broker.services import Services
 from eosin.broker.unserved_groups import GroupProtocol
 from eosin.coordinator.groups.streams.rules.events import StreamsResult, TopologyDescribed
-from eosin.model.features import STREAMS_VERSION
 from eosin.model.resources import Operation
 from eosin.network.api import Api, RequestContext
 from eosin.protocol.errors import ErrorCode
@@ -41,8 +40,7 @@ class NodeType(IntEnum):
 async def handle(
     request: StreamsGroupTopologyDescriptionUpdateRequest, context: RequestContext, services: Services
 ) -> StreamsGroupTopologyDescriptionUpdateResponse:
-    if not services.cluster.features.level(STREAMS_VERSION):
-        text = services.unserved_groups.refused(GroupProtocol.STREAMS, request.group_id, context)
+    if text := services.unserved_groups.refused(GroupProtocol.STREAMS, request.group_id, context):
         return StreamsGroupTopologyDescriptionUpdateResponse(
             error_code=ErrorCode.UNSUPPORTED_VERSION, error_message=text
         )

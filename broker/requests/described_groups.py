@@ -1,7 +1,7 @@
 """`describe_each`: what ConsumerGroupDescribe, ShareGroupDescribe and StreamsGroupDescribe have in common.
 
-Each group by itself, in the order asked, a group that is named again and again once. While the feature of the kind is
-at level 0 every group is refused, whoever asks (`eosin.broker.unserved_groups`).
+Each group by itself, in the order asked, a group that is named again and again once. While the kind is not
+served every group is refused, whoever asks (`eosin.broker.unserved_groups`).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -37,7 +37,6 @@ async def describe_each(
     services: "Services",
     *,
     key: "ApiKey",
-    feature: str,
     protocol: GroupProtocol,
     size_of: Callable[[str], int],
     described: "Callable[[str], InSteps[_Group]]",
@@ -47,24 +46,24 @@ async def describe_each(
     """The response to a request of `key`. `size_of` tells about how many items the description of a group has, and
     `described` describes it as it is when its turn comes; `refusal` is that of a group, with an error and a
     sentence."""
-    is_served = services.cluster.features.level(feature) > 0
-    names = await once(group_ids) if is_served else group_ids
+    sentence = services.unserved_groups.why(protocol)
+    names = await once(group_ids) if sentence is None else group_ids
     made: list[_Group] = []
 
     def each(group_id: str, error: ErrorCode, text: str | None) -> "InSteps[_Group]":
         yield
-        if not is_served:
+        if sentence is not None:
             return refusal(group_id, error, text)
         if not context.session.may(Operation.DESCRIBE, ResourceType.GROUP, group_id):
             return refusal(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED, None)
         return (yield from described(group_id))
 
     def work() -> Iterator[None]:
-        for steps in refused_groups(names, protocol, each):
+        for steps in refused_groups(names, sentence, each):
             made.append((yield from steps))
 
     size = weight_of(names)
-    if is_served:  # a long name costs a look-up of milliseconds
+    if sentence is None:  # a long name costs a look-up of milliseconds
         size += sum(await made_for_each((size_of(name) for name in names), size, context, services))
     await made_for_each(work(), size, context, services)
     responses = [response(tuple(made))]

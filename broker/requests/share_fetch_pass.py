@@ -266,7 +266,7 @@ class ShareFetchPass:
 
     async def _wait(self, until_ms: int, *, is_sated: bool) -> None:
         """Wait until more can be read, or a share partition has changed. `is_sated`: there was enough to read, and none
-        of it is for this member now: that the log has it is no news.
+        of it is for this member now: that the log has it is no news, and only what comes counts.
 
         It begins to wait at some partitions in each turn: at each with the changes that it has seen there, so one that
         came since wakes it; and the poll does not begin if anything has."""
@@ -281,8 +281,10 @@ class ShareFetchPass:
             partition.wait(self._wake, each.known_changes, is_patient=is_patient)
             if partition.error:  # lost since it was looked at
                 self._wake()
-            offset = partition.offset_to_fetch() if is_patient and not is_sated else None
+            offset = partition.offset_to_fetch() if is_patient else None
             if offset is not None:
+                if is_sated:
+                    offset = max(offset, partition.log.visible_end(self._isolation))
                 watches[partition.log] = PolledPartition(partition.log, offset=offset, limit=self._left_bytes)
             partition.pass_on()
 

@@ -294,12 +294,9 @@ class LedSharePartition:
 
     def wait(self, wake: Wake, known_changes: int, *, is_patient: bool = False) -> None:
         """Have `wake` called when it is this fetch's turn to look again, which it has done after `known_changes`; when
-        it has looked, it calls `pass_on`. One that `is_patient` waits for more than what is there, and is called at
-        each change of what may be acquired. Until `stop_waiting`."""
-        if is_patient:
-            self._waiters.wait_patiently(wake)
-        else:
-            self._waiters.wait(wake, known_changes)
+        it has looked, it calls `pass_on`. One that `is_patient` waits for more than what is there: it is called at each
+        change of what may be acquired, and when it can look if it could not. Until `stop_waiting`."""
+        self._waiters.wait(wake, known_changes, is_patient=is_patient)
 
     def stop_waiting(self, wake: Wake) -> None:
         """Harmless for one that does not wait."""
@@ -326,7 +323,10 @@ class LedSharePartition:
 
     def pass_on(self) -> None:
         """Wake the next one that waits, if there is anything for it."""
-        if len(self._waiters) and not self.is_fetching:
+        if self.is_fetching:
+            return
+        self._waiters.next_unlooked()
+        if len(self._waiters):
             offset = self.offset_to_fetch()
             if offset is not None and offset < self.log.visible_end(isolation_of(self._config_of())):
                 self._waiters.next()

@@ -73,10 +73,10 @@ class Sharing(ClusterListener):
     def partitions(self) -> "SharePartitions":
         """The share partitions."""
         if self._partitions is None:
-            from eosin.broker.config.live_settings import live_setting
             from eosin.broker.sharing.counts import ShareCounts
             from eosin.broker.sharing.dead_letters import DeadLetters
             from eosin.broker.sharing.share_partitions import SharePartitions
+            from eosin.cluster.metadata.live_settings import live_setting
 
             config, counts = self._config, ShareCounts()
             letters = DeadLetters(

@@ -257,6 +257,10 @@ class EmbeddedCluster:
         return self._image.broker_configs(ALL_BROKERS if node_id is None else node_id)
 
     @property
+    def broker_config_changes(self) -> int:
+        return self._log_configs.broker_changes
+
+    @property
     def configured_groups(self) -> Collection[str]:
         return self._image.configured_groups
 

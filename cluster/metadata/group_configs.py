@@ -3,21 +3,20 @@ time."""
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import Final, Generic, Protocol, TypeVar
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
+from eosin.cluster.metadata.live_settings import live_setting
 from eosin.coordinator.groups.rules.config import ConsumerGroupConfig, ShareGroupConfig, StreamsGroupConfig
 from eosin.settings.broker import BrokerConfig
 from eosin.settings.coordinators import consumer_group_config, share_group_config, streams_group_config
 from eosin.settings.groups import consumer_config, share_config, streams_config
 
+if TYPE_CHECKING:
+    from eosin.model.cluster import Cluster
+
 _LOG: Final = logging.getLogger("eosin.cluster.metadata")
-
-
-class GroupsOwnConfigs(Protocol):
-    """The part of a cluster that has the settings of groups."""
-
-    def group_configs(self, group_id: str) -> Mapping[str, str]:
-        """A group's own settings: another mapping after each change."""
 
 
 _Config = TypeVar("_Config")
@@ -29,19 +28,23 @@ class GroupConfigs(Generic[_Config]):
 
     def __init__(
         self,
-        cluster: GroupsOwnConfigs,
-        of_all: _Config,
+        cluster: "Cluster",
+        of_all: Callable[[], _Config],
         over: Callable[[Mapping[str, str], _Config], tuple[_Config, list[str]]],
     ) -> None:
-        """`over` puts settings of a group's own over those of all."""
+        """`of_all` makes the settings of groups that have none of their own, over which `over` puts a group's own."""
         self._cluster = cluster
-        self._of_all = of_all
+        self._make_of_all = of_all
+        self._of_all = of_all()
+        self._changes = cluster.broker_config_changes
         self._over = over
         self._made: dict[str, tuple[Mapping[str, str], _Config]] = {}
         """The outcome for groups that have settings of their own, with those that it was made of."""
 
     def of(self, group_id: str) -> _Config:
         """The settings of a group. Asked for at each heartbeat."""
+        if self._changes != self._cluster.broker_config_changes:
+            self._reload()
         own = self._cluster.group_configs(group_id)
         if not own:
             if self._made:
@@ -55,19 +58,44 @@ class GroupConfigs(Generic[_Config]):
             made = self._made[group_id] = own, config
         return made[1]
 
+    def _reload(self) -> None:
+        """The broker's settings have changed, and perhaps one of these."""
+        self._changes, of_all = self._cluster.broker_config_changes, self._make_of_all()
+        if of_all != self._of_all:
+            self._of_all = of_all
+            self._made.clear()
 
-def consumer_configs(cluster: GroupsOwnConfigs, config: BrokerConfig) -> GroupConfigs[ConsumerGroupConfig]:
+
+def consumer_configs(cluster: "Cluster", config: BrokerConfig) -> GroupConfigs[ConsumerGroupConfig]:
     """The settings of consumer groups."""
+    at_start, interval = consumer_group_config(config), _interval("consumer", cluster, config)
     return GroupConfigs(
-        cluster, consumer_group_config(config), lambda own, of_all: consumer_config(own, of_all, config)
+        cluster,
+        lambda: replace(at_start, assignment_interval_ms=interval()),
+        lambda own, of_all: consumer_config(own, of_all, config),
     )
 
 
-def share_configs(cluster: GroupsOwnConfigs, config: BrokerConfig) -> GroupConfigs[ShareGroupConfig]:
+def share_configs(cluster: "Cluster", config: BrokerConfig) -> GroupConfigs[ShareGroupConfig]:
     """The settings of share groups."""
-    return GroupConfigs(cluster, share_group_config(config), lambda own, of_all: share_config(own, of_all, config))
+    at_start, interval = share_group_config(config), _interval("share", cluster, config)
+    return GroupConfigs(
+        cluster,
+        lambda: replace(at_start, assignment_interval_ms=interval()),
+        lambda own, of_all: share_config(own, of_all, config),
+    )
 
 
-def streams_configs(cluster: GroupsOwnConfigs, config: BrokerConfig) -> GroupConfigs[StreamsGroupConfig]:
+def streams_configs(cluster: "Cluster", config: BrokerConfig) -> GroupConfigs[StreamsGroupConfig]:
     """The settings of streams groups."""
-    return GroupConfigs(cluster, streams_group_config(config), lambda own, of_all: streams_config(own, of_all, config))
+    at_start, interval = streams_group_config(config), _interval("streams", cluster, config)
+    return GroupConfigs(
+        cluster,
+        lambda: replace(at_start, assignment_interval_ms=interval()),
+        lambda own, of_all: streams_config(own, of_all, config),
+    )
+
+
+def _interval(kind: str, cluster: "Cluster", config: BrokerConfig) -> Callable[[], int]:
+    """Tells the time between two targets of groups that have none of their own."""
+    return partial(live_setting, f"group.{kind}.assignment.interval.ms", cluster, config)

@@ -355,6 +355,11 @@ class JoinedCluster(ControllerRequests):
         return configs
 
     @property
+    def broker_config_changes(self) -> int:
+        """See `Cluster.broker_config_changes`."""
+        return self._log_configs.broker_changes
+
+    @property
     def configured_groups(self) -> Collection[str]:
         """See `Cluster.configured_groups`."""
         return tuple(name for kind, name in self.image.configs if kind == ConfigResourceType.GROUP)

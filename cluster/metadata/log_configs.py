@@ -27,6 +27,8 @@ class LogConfigs:
         """`topics` is the cluster's own mapping, which changes under this object."""
         self.defaults = config.topic_defaults
         """The config of a topic without settings of its own."""
+        self.broker_changes = 0
+        """Grows when the broker's settings have changed."""
         self._config = config
         self._topics = topics
         self._of_topics: dict[str, LogConfig] = {}
@@ -62,4 +64,5 @@ class LogConfigs:
             for complaint in complaints:
                 _LOG.warning("a broker setting that was changed at run time is ignored: %s", complaint)
         self.defaults = topic_defaults(self._config, *usable_layers)
+        self.broker_changes += 1
         self._of_topics.clear()

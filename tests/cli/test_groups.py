@@ -91,7 +91,7 @@ def test_members_are_shown(shell: Shell) -> None:
     with member(shell, group, topic, 0):
         heading, title, line = shell.ok("groups", "describe", group, "--members").lines
     assert heading.startswith(f"{group}: Stable, 1 member, ")
-    assert heading.endswith("; nothing committed for 2 of 2 partitions: up to 0 offsets")
+    assert heading.endswith("; nothing committed for 2 of 2 partitions")
     assert title.split("  ")[0] == "MEMBER ID"
     assert line.endswith(f"{topic}-0, {topic}-1")
 
@@ -269,6 +269,17 @@ def test_members_of_a_consumer_group_show_their_epochs_subscriptions_and_moves(t
         shell.ok("groups", "delete-offsets", "readers", "--topic", "orders:0")
         shell.ok("groups", "delete", "readers")
         assert shell.ok("groups", "list", "--json").rows == []
+
+
+def test_a_group_that_the_settings_leave_out_is_listed_and_told_why_it_is_not_described(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path / "data") as broker:
+        asyncio.run(heartbeats(broker.address, {"member_id": "a", "subscribed_topic_names": ("orders",)}))
+    settings = {"group.coordinator.rebalance.protocols": "classic,streams"}
+    with BrokerProcess(tmp_path / "data", settings=settings) as broker, Shell(broker.address) as shell:
+        (listed,) = shell.ok("groups", "list", "--json").rows
+        assert (listed["group"], listed["type"]) == ("readers", "consumer")
+        code, said = shell.refused("groups", "describe", "readers")
+        assert (code, "rebalance.protocols of broker 1 may leave consumer out" in said) == (1, True), said
 
 
 # Share groups of KIP-932

@@ -99,6 +99,20 @@ def test_a_range_of_groups_without_a_value_in_it_is_refused_with_both_keys(kind:
     assert load_config(assignments=[f"{lowest}=50000", f"{highest}=50000"]).config.value(lowest) == 50_000
 
 
+def test_the_classic_protocol_cannot_be_left_out_and_others_can() -> None:
+    key = "group.coordinator.rebalance.protocols"
+    assert load_config(assignments=[]).config.value(key) == ("classic", "consumer", "streams")
+    loaded = load_config(assignments=[f"{key}=classic,consumer,share"])
+    assert (loaded.config.value(key), loaded.warnings) == (("classic", "consumer", "share"), ())
+    for given, complaint in {
+        "consumer": "must name classic",
+        "": "must name classic",
+        "classic,raft": "a list of",
+    }.items():
+        with pytest.raises(SettingError, match=complaint):
+            load_config(assignments=[f"{key}={given}"])
+
+
 def test_memory_beside_a_data_directory_is_refused() -> None:
     with pytest.raises(SettingError, match="memory writes nothing"):
         load_config(flags={"log.dirs": "somewhere", "eosin.durability": "memory"})

@@ -14,6 +14,7 @@ from eosin.broker.handlers import (
     list_config_resources,
     update_features,
 )
+from eosin.model.cluster import ConfigChange, ConfigOperation
 from eosin.model.features import GROUP_VERSION
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.schemas import alter_configs as whole
@@ -190,6 +191,30 @@ async def test_members_are_told_the_interval_of_their_group_at_the_next_heartbea
     assert (await joined(broker, "other")).heartbeat_interval_ms == 5000
     await change(broker, (HEARTBEAT, DELETE, None))
     assert (await joined(broker)).heartbeat_interval_ms == 5000
+
+
+@pytest.mark.parametrize("of_all", [True, False], ids=["of all brokers", "of this one"])
+async def test_the_time_between_two_targets_changes_while_the_broker_runs(of_all: bool) -> None:
+    interval = "consumer.assignment.interval.ms"
+    broker = await serving(group_consumer_assignment_interval_ms=15_000, given={f"group.{interval}": "15000"})
+    await broker.create_topic(partitions=2)
+    await change(broker, (interval, SET, "14000"), group="own")
+    cluster = broker.cluster
+    for group in ("g", "own"):
+        assert (await joined(broker, group)).member_epoch == 2
+        assert (await joined(broker, group, "n")).member_epoch == 2, "the next target has time"
+    outcome = await cluster.alter_broker_configs(
+        None if of_all else cluster.node_id, [ConfigChange(f"group.{interval}", "100")]
+    )
+    assert outcome.error is ErrorCode.NONE
+    assert (await described(broker))[interval].value == "100"
+    broker.clock.advance(100)
+    assert (await joined(broker, member="n")).member_epoch == 3
+    assert (await joined(broker, "own", "n")).member_epoch == 2, "it has a time of its own"
+    await cluster.alter_broker_configs(
+        None if of_all else cluster.node_id, [ConfigChange(f"group.{interval}", None, ConfigOperation.DELETE)]
+    )
+    assert (await described(broker))[interval].value == "15000"
 
 
 async def test_a_member_is_waited_for_as_its_group_says_from_its_next_heartbeat_on() -> None:

@@ -325,6 +325,14 @@ async def test_the_coordinator_of_a_state_is_found_by_the_name_of_its_share_part
     assert below.error_code == ErrorCode.INVALID_REQUEST
 
 
+async def test_the_coordinator_of_a_state_is_found_where_share_groups_are_not_served() -> None:
+    shares = await Shares.started()
+    assert (await shares.level(0)).error_code == NONE
+    request = FindCoordinatorRequest(key_type=2, coordinator_keys=("g:AAAAAAAAAAAAAAAAAAAAAQ:0", "g"))
+    found = (await shares.broker.call(find_coordinator.API, request, 6)).coordinators
+    assert [each.error_code for each in found] == [ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.INVALID_REQUEST]
+
+
 async def test_settings_of_a_share_group_count_at_its_next_heartbeat() -> None:
     shares = await Shares.started()
 

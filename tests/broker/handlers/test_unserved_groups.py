@@ -6,7 +6,6 @@ import re
 import pytest
 from data_broker import DataBroker, refused
 from guarded_broker import ADMIN, GuardedBroker, guarded_broker
-from manual_clock import ManualClock
 
 from eosin.broker.handlers import (
     alter_share_group_offsets,
@@ -23,7 +22,7 @@ from eosin.broker.handlers import (
     streams_group_topology_description_update,
     update_features,
 )
-from eosin.broker.unserved_groups import MAX_GROUPS, GroupProtocol, UnservedGroups
+from eosin.broker.unserved_groups import MAX_GROUPS, GroupProtocol
 from eosin.model.features import LEVELS_OF_NEW_DIRECTORIES
 from eosin.network.api import Api, RequestContext
 from eosin.protocol.errors import ErrorCode
@@ -112,6 +111,21 @@ async def test_each_group_that_is_asked_for_has_an_entry_of_its_own(api: Api, me
     assert [each.error_code for each in told.groups] == [ErrorCode.UNKNOWN_SERVER_ERROR] * 3
 
 
+@pytest.mark.parametrize("protocol", ["consumer", "streams"])
+async def test_a_protocol_that_the_settings_leave_out_is_refused_and_share_groups_never_are(protocol: str) -> None:
+    named = tuple(each for each in ("classic", "consumer", "streams") if each != protocol)
+    broker = await DataBroker.started(group_coordinator_rebalance_protocols=named)
+    for api, message in {**WHOLE, **EACH}.items():
+        answer = await broker.call(api, message)
+        for each in getattr(answer, "groups", None) or (answer,):
+            is_refused = each.error_code == ErrorCode.UNSUPPORTED_VERSION
+            assert is_refused is (protocol.upper() in api.key.name), api.key
+            if is_refused:
+                assert f"group.coordinator.rebalance.protocols leaves {protocol} out" in each.error_message
+                assert "group.protocol=classic" in each.error_message
+    assert broker.cluster.features.finalized.items() >= LEVELS_OF_NEW_DIRECTORIES.items(), "as Apache Kafka tells them"
+
+
 async def test_that_a_protocol_is_not_served_is_told_before_a_denial() -> None:
     """As Apache Kafka 4.4.0 does: who asks for a right that would not help hears so at once."""
     async with guarded_broker() as broker:
@@ -136,8 +150,8 @@ async def test_a_member_that_is_refused_has_joined_nothing(api: Api) -> None:
     assert not getattr(answer, "assignment", None)
 
 
-def test_each_group_is_told_once_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    groups = UnservedGroups(ManualClock())
+async def test_each_group_is_told_once_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    groups = (await unserving()).services.unserved_groups
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
             for protocol in GroupProtocol:
@@ -147,9 +161,9 @@ def test_each_group_is_told_once_in_the_log(caplog: pytest.LogCaptureFixture) ->
     assert caplog.messages[0].startswith("group 'g' of client 'c' at /127.0.0.1: The consumer rebalance protocol")
 
 
-def test_the_number_of_remembered_groups_is_limited(caplog: pytest.LogCaptureFixture) -> None:
-    clock = ManualClock()
-    groups = UnservedGroups(clock)
+async def test_the_number_of_remembered_groups_is_limited(caplog: pytest.LogCaptureFixture) -> None:
+    broker = await unserving()
+    groups, clock = broker.services.unserved_groups, broker.clock
     with caplog.at_level(logging.WARNING):
         for number in range(MAX_GROUPS + 1):
             groups.refused(GroupProtocol.SHARE, f"g{number}", CONTEXT)
@@ -160,9 +174,9 @@ def test_the_number_of_remembered_groups_is_limited(caplog: pytest.LogCaptureFix
     assert len(caplog.messages) == MAX_GROUPS + 2
 
 
-def test_a_client_that_makes_up_groups_has_a_few_lines_and_their_count(caplog: pytest.LogCaptureFixture) -> None:
-    clock = ManualClock()
-    groups = UnservedGroups(clock)
+async def test_a_client_that_makes_up_groups_has_a_few_lines_and_their_count(caplog: pytest.LogCaptureFixture) -> None:
+    broker = await unserving()
+    groups, clock = broker.services.unserved_groups, broker.clock
     with caplog.at_level(logging.WARNING):
         for number in range(10_000):
             groups.refused(GroupProtocol.SHARE, f"g{number}", CONTEXT)

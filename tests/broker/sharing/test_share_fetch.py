@@ -174,6 +174,32 @@ async def test_a_fetch_waits_for_as_many_bytes_as_it_wants() -> None:
     assert values((await member.finish(begun)).responses[0].partitions[0]) == ["a", "b"]
 
 
+@pytest.mark.parametrize("is_left", [False, True])
+async def test_a_fetch_that_wants_many_bytes_and_came_while_another_one_read_misses_nothing(is_left: bool) -> None:
+    workers = await started()
+    members = [workers.member(f"m{index}") for index in range(3)]
+    for member in members:
+        await member.fetch()
+    led = workers.sharing.partitions.known(GROUP, workers.topic_id, 0)
+    assert led is not None
+    assert led.begin_fetch() == 0, "as one that waits for the disk"
+    waiting = [member.begin(max_wait_ms=60_000, min_bytes=2, max_records=1) for member in members]
+    await settled()
+    if is_left:
+        await workers.broker.produce(batch("a"))
+    led.end_fetch()
+    await settled()
+    assert [each.done() for each in waiting] == [is_left, False, False]
+    for value in ("b", "c", "d")[is_left:]:
+        await workers.broker.produce(batch(value))
+        await settled()
+    assert all(each.done() for each in waiting)
+    responses = [await member.finish(each) for member, each in zip(members, waiting, strict=True)]
+    assert sorted(value for each in responses for value in values(each.responses[0].partitions[0])) == (
+        ["a", "c", "d"] if is_left else ["b", "c", "d"]
+    )
+
+
 async def test_what_a_member_keeps_for_too_long_goes_to_others() -> None:
     workers = await started("a", "b")
     one, two = workers.member("m1"), workers.member("m2")

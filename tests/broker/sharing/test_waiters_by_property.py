@@ -154,3 +154,15 @@ def test_those_who_cannot_take_what_there_is_are_woken_once_for_it() -> None:
     assert partition.wakes == 10
     partition.comes(1)
     assert partition.fetching
+
+
+def test_patient_ones_that_could_not_look_are_woken_one_by_one_and_once() -> None:
+    waiters, fetches = ShareWaiters(), [Fetch(number, 1) for number in range(4)]
+    for fetch in fetches:
+        waiters.wait(fetch.wake, 0 if fetch.number == 0 else NEVER_LOOKED, is_patient=True)
+    waiters.leave(fetches[2].wake)
+    for expected in ([], [1], [1, 3], [1, 3], [1, 3]):
+        assert [each.number for each in fetches if each.is_woken] == expected
+        waiters.next_unlooked()
+    waiters.all_patient()
+    assert [each.wakes for each in fetches] == [1, 2, 0, 2]

@@ -115,6 +115,25 @@ async def test_what_happens_between_two_turns_of_a_share_fetch_ends_its_wait(hap
                 assert await member.acknowledge((first, last, (1,)), partition=partition) is ErrorCode.NONE
 
 
+async def test_a_share_fetch_whose_records_another_one_takes_at_any_turn_hears_of_the_next_ones() -> None:
+    """It wants more than one byte, and begins to wait where somebody reads, or where nothing is left for it."""
+    workers = await Workers.started(partitions=WIDE)
+    member, other = workers.member("m1"), workers.member("m2")
+    await member.response(*range(WIDE))
+    for turns in range(0, TURNS, 3):
+        await workers.broker.produce(batch("a"), partition=WIDE - 1)
+        begun = member.begin(max_wait_ms=60_000, min_bytes=2)
+        for _ in range(turns):
+            await next_turn()
+        await other.response(WIDE - 1, epoch=0)
+        await settled()
+        await workers.broker.produce(batch("b"), partition=0)
+        await settled()
+        assert begun.done(), turns
+        await member.finish(begun)
+        await member.response()  # the next round begins with nothing to take
+
+
 @pytest.mark.parametrize("waits_turns", range(0, TURNS, 3))
 async def test_a_share_fetch_that_is_given_up_at_any_turn_keeps_nothing_from_the_next_one(waits_turns: int) -> None:
     workers = await Workers.started(partitions=WIDE)

@@ -97,34 +97,34 @@ def _accepted(decision: ConsumerDecision, request: Join, holder: ConsumerMember 
     group, config = decision.group, decision.config
     known = group.members.get(request.member_id) or (None if request.member_id else holder)
     if known is None and len(group.members) >= config.max_size:
-        _refuse_join(request, ErrorCode.GROUP_MAX_SIZE_REACHED)
+        _refuse_join(ErrorCode.GROUP_MAX_SIZE_REACHED)
     # Who is a member already may stay when the policy has changed: this error ends a client.
     may_join = config.migration_policy is not MigrationPolicy.DISABLED or (known is not None and known.classic)
     if not may_join or not _shares_a_protocol(group, request, known):
-        _refuse_join(request, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        _refuse_join(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if not request.member_id and request.instance_id is None and request.needs_known_id:
         raise RefusedClassicRequest(JoinResult(ErrorCode.MEMBER_ID_REQUIRED, request.fresh_member_id))
     if request.member_id and request.instance_id is not None:
         if holder is None:
-            _refuse_join(request, ErrorCode.UNKNOWN_MEMBER_ID)
+            _refuse_join(ErrorCode.UNKNOWN_MEMBER_ID)
         if holder.member_id != request.member_id:
-            _refuse_join(request, ErrorCode.FENCED_INSTANCE_ID)
+            _refuse_join(ErrorCode.FENCED_INSTANCE_ID)
     try:
         subscription = read_subscription(request.protocols[0][1], decision.topics)
     except DecodeError:
-        _refuse_join(request, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        _refuse_join(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if request.member_id and known is None and subscription.owned:
         # It was removed and has not heard of it: others may have what it holds. (Apache Kafka takes it.)
-        _refuse_join(request, ErrorCode.UNKNOWN_MEMBER_ID)
+        _refuse_join(ErrorCode.UNKNOWN_MEMBER_ID)
     if len(subscription.topics) > config.eosin_subscription_max_topics:
-        _refuse_join(request, ErrorCode.INVALID_REQUEST)
+        _refuse_join(ErrorCode.INVALID_REQUEST)
     if group.epoch >= MAX_GROUP_EPOCH:
-        _refuse_join(request, ErrorCode.UNKNOWN_SERVER_ERROR)
+        _refuse_join(ErrorCode.UNKNOWN_SERVER_ERROR)
     return subscription
 
 
-def _refuse_join(request: Join, error: ErrorCode) -> NoReturn:
-    raise RefusedClassicRequest(JoinResult(error, request.member_id))
+def _refuse_join(error: ErrorCode) -> NoReturn:
+    raise RefusedClassicRequest(JoinResult(error))
 
 
 def _shares_a_protocol(group: ConsumerGroup, request: Join, known: ConsumerMember | None) -> bool:

@@ -25,6 +25,10 @@ _SELF_SUFFICIENT: Final = frozenset({"range", "roundrobin", "sticky", "cooperati
 and Apache Kafka refuses their groups.)"""
 
 
+class CustomAssignor(DecodeError):
+    """An assignment has data of a client's own assignor, which nobody here can pass on."""
+
+
 class Subscription(NamedTuple):
     """The subscription of a classic member."""
 
@@ -44,12 +48,12 @@ def read_subscription(metadata: bytes, topics: Topics) -> Subscription:
 
 def read_assignment(assignment: bytes, topics: Topics, protocol_name: str) -> Partitions:
     """The partitions of an assignment, but for those of topics that are gone; empty bytes are none. Raises DecodeError,
-    also for one with data of a client's own assignor, which nobody here can pass on."""
+    and CustomAssignor."""
     if not assignment:
         return frozenset()
     read: ConsumerProtocolAssignment = decode_value(ConsumerProtocolAssignment, assignment)
     if read.user_data and protocol_name not in _SELF_SUFFICIENT:
-        raise DecodeError("an assignment has data of a custom assignor")
+        raise CustomAssignor("an assignment has data of a custom assignor")
     return frozenset(_with_ids(read.assigned_partitions, topics))
 
 

@@ -26,6 +26,11 @@ class RefusedHeartbeat(Exception):
         self.result = HeartbeatResult(error, message)
 
 
+def no_member(group_id: str, member_id: str) -> RefusedHeartbeat:
+    """The refusal of a member that the group does not know."""
+    return RefusedHeartbeat(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group_id}.")
+
+
 def heartbeat(decision: ConsumerDecision, request: ConsumerHeartbeat, *, topics_changed: bool) -> HeartbeatResult:
     """Decide on the heartbeat of a member that does not leave. `topics_changed`: topics may have, since the group's
     last look at them. Raises RefusedHeartbeat."""
@@ -33,7 +38,7 @@ def heartbeat(decision: ConsumerDecision, request: ConsumerHeartbeat, *, topics_
     if len(group.members) >= decision.config.max_size and not _has_place(group, request):
         most = decision.config.max_size
         raise RefusedHeartbeat(
-            ErrorCode.GROUP_MAX_SIZE_REACHED, f"The consumer group has reached its maximum of {most} members."
+            ErrorCode.GROUP_MAX_SIZE_REACHED, f"The consumer group has reached its maximum capacity of {most} members."
         )
     member = _member(group, request)
     replaced = None if request.instance_id is None else group.holder(request.instance_id)
@@ -96,7 +101,7 @@ def _member(group: ConsumerGroup, request: ConsumerHeartbeat) -> ConsumerMember 
     if request.member_epoch == JOIN_EPOCH:
         return known
     if known is None:
-        raise RefusedHeartbeat(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {request.member_id} is not a member of the group.")
+        raise no_member(group.group_id, request.member_id)
     _check_epoch(known, request)
     return known
 

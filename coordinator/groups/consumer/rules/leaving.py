@@ -19,7 +19,7 @@ from eosin.coordinator.groups.consumer.rules.group import (
     ConsumerMember,
     ConsumerMemberState,
 )
-from eosin.coordinator.groups.consumer.rules.heartbeat import RefusedHeartbeat
+from eosin.coordinator.groups.consumer.rules.heartbeat import RefusedHeartbeat, no_member
 from eosin.coordinator.groups.rules.effects import LeaveResult
 from eosin.coordinator.groups.rules.events import LeavingMember
 from eosin.protocol.errors import ErrorCode
@@ -43,7 +43,7 @@ def _leaving(group: ConsumerGroup, request: ConsumerHeartbeat) -> ConsumerMember
             text = f"Static member {request.member_id} with instance id {request.instance_id} was fenced by member"
             raise RefusedHeartbeat(ErrorCode.FENCED_INSTANCE_ID, f"{text} {member.member_id}.")
     if member is None:
-        raise RefusedHeartbeat(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {request.member_id} is not a member of the group.")
+        raise no_member(group.group_id, request.member_id)
     return member
 
 

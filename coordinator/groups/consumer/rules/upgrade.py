@@ -6,12 +6,13 @@ what they are to have. So nothing moves until the member that joins begins the n
 """
 
 from collections.abc import Iterator
+from typing import Final
 
 from msgspec.structs import replace
 
 from eosin.coordinator.groups.consumer.assignors.assignment import Partitions, TopicIdPartition
 from eosin.coordinator.groups.consumer.rules.decision import ConsumerDecision
-from eosin.coordinator.groups.consumer.rules.embedded_protocol import read_assignment, read_subscription
+from eosin.coordinator.groups.consumer.rules.embedded_protocol import CustomAssignor, read_assignment, read_subscription
 from eosin.coordinator.groups.consumer.rules.events import ConsumerTimerKind
 from eosin.coordinator.groups.consumer.rules.group import (
     INITIAL_EPOCH,
@@ -29,6 +30,11 @@ from eosin.coordinator.groups.rules.subscription import CONSUMER_PROTOCOL
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.types import DecodeError
 
+_CUSTOM_ASSIGNOR: Final = (
+    "an unsupported custom assignor is in use. Please refer to the documentation or switch to a default assignor before"
+    " re-attempting the upgrade"
+)
+
 
 def begin(decision: ConsumerDecision, classic: Group) -> None:
     """Make the decision's group of the classic one, whose tombstone goes before these records. Raises
@@ -37,10 +43,12 @@ def begin(decision: ConsumerDecision, classic: Group) -> None:
     if problem is None:
         try:
             members = _members(classic, decision.topics)
+        except CustomAssignor:
+            problem = _CUSTOM_ASSIGNOR
         except DecodeError as error:
-            problem = f"a member uses what only the classic protocol has ({error})"
+            problem = f"the embedded consumer protocol of a member is malformed ({error})"
     if problem is not None:
-        text = f"Cannot upgrade the classic group {classic.group_id} to a consumer group: {problem}."
+        text = f"Cannot upgrade classic group {classic.group_id} to consumer group because {problem}."
         raise RefusedHeartbeat(ErrorCode.GROUP_ID_NOT_FOUND, text)
     epoch = max(classic.generation_id, INITIAL_EPOCH)
     decision.group = _consumer_group(ConsumerGroup(classic.group_id, epoch=epoch, assignment_epoch=epoch), members)

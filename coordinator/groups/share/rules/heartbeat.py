@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from eosin.coordinator.groups.consumer.rules.events import HeartbeatResult
-from eosin.coordinator.groups.consumer.rules.heartbeat import RefusedHeartbeat
+from eosin.coordinator.groups.consumer.rules.heartbeat import RefusedHeartbeat, no_member
 from eosin.coordinator.groups.consumer.rules.topics import topic_ids
 from eosin.coordinator.groups.share.rules import states
 from eosin.coordinator.groups.share.rules.decision import ShareDecision
@@ -20,7 +20,7 @@ def heartbeat(decision: ShareDecision, request: ShareHeartbeat, *, looks: bool) 
     if request.member_id not in group.members and len(group.members) >= decision.config.max_size:
         most = decision.config.max_size
         raise RefusedHeartbeat(
-            ErrorCode.GROUP_MAX_SIZE_REACHED, f"The share group has reached its maximum of {most} members."
+            ErrorCode.GROUP_MAX_SIZE_REACHED, f"The share group has reached its maximum capacity of {most} members."
         )
     before = _member(group, request)
     updated = _updated(group, before, request)
@@ -52,14 +52,15 @@ def _member(group: ShareGroup, request: ShareHeartbeat) -> ShareMember:
     if received == JOIN_EPOCH:
         return known or ShareMember(request.member_id)
     if known is None:
-        raise RefusedHeartbeat(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {request.member_id} is not a member of the group.")
+        raise no_member(group.group_id, request.member_id)
     if received > known.epoch:
         text = f"The share group member has a greater member epoch ({received}) than the one known by the group"
         text += f" coordinator ({known.epoch}). The member must abandon all its partitions and rejoin."
         raise RefusedHeartbeat(ErrorCode.FENCED_MEMBER_EPOCH, text)
     if received < known.epoch and received != known.previous_epoch:
         text = f"The share group member has a smaller member epoch ({received}) than the one known by the group"
-        text += f" coordinator ({known.epoch}). The member must abandon all its partitions and rejoin."
+        text += f" coordinator ({known.epoch}), and it does not match the previous member epoch"
+        text += f" ({known.previous_epoch}). The member must abandon all its partitions and rejoin."
         raise RefusedHeartbeat(ErrorCode.FENCED_MEMBER_EPOCH, text)
     return known
 
@@ -123,7 +124,7 @@ def _begin_states(decision: ShareDecision) -> None:
 def leave(decision: ShareDecision, request: ShareHeartbeat) -> HeartbeatResult:
     """A member says goodbye. Raises RefusedHeartbeat."""
     if request.member_id not in decision.group.members:
-        raise RefusedHeartbeat(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {request.member_id} is not a member of the group.")
+        raise no_member(decision.group.group_id, request.member_id)
     remove(decision, request.member_id)
     return HeartbeatResult(ErrorCode.NONE, member_id=request.member_id, epoch=request.member_epoch)
 

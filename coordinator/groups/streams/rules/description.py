@@ -9,7 +9,12 @@ from typing import Final
 from msgspec.structs import replace
 
 from eosin.coordinator.groups.streams.rules.decision import StreamsDecision
-from eosin.coordinator.groups.streams.rules.events import RefusedStreamsHeartbeat, StreamsResult, TopologyDescribed
+from eosin.coordinator.groups.streams.rules.events import (
+    RefusedStreamsHeartbeat,
+    StreamsResult,
+    TopologyDescribed,
+    no_member,
+)
 from eosin.coordinator.groups.streams.rules.group import Description, StreamsMember
 from eosin.protocol.errors import ErrorCode
 
@@ -41,12 +46,10 @@ def described(decision: StreamsDecision, event: TopologyDescribed) -> StreamsRes
     """Keep a description that a member of the group tells. Raises RefusedStreamsHeartbeat."""
     group, most = decision.group, decision.config.eosin_topology_description_max_bytes
     if event.member_id not in group.members:
-        raise RefusedStreamsHeartbeat(
-            ErrorCode.UNKNOWN_MEMBER_ID, f"Member {event.member_id} is not a member of the group."
-        )
+        raise no_member(group.group_id, event.member_id)
     present = -1 if group.topology is None else group.topology.epoch
     if event.topology_epoch != present:
-        text = f"The description is of topology epoch {event.topology_epoch}, and the group is at {present}."
+        text = f"Topology epoch {event.topology_epoch} does not match the group's current topology epoch {present}."
         raise RefusedStreamsHeartbeat(ErrorCode.INVALID_REQUEST, text)
     if len(event.data) > most:
         decision.group = replace(group, description=group.description._replace(refused_epoch=present))

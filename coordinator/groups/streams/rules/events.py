@@ -104,3 +104,9 @@ class RefusedStreamsHeartbeat(Exception):
     def __init__(self, error: ErrorCode, message: str) -> None:
         super().__init__(message)
         self.result = StreamsResult(error, message)
+
+
+def no_member(group_id: str, member_id: str) -> RefusedStreamsHeartbeat:
+    """The refusal of a member that the group does not know."""
+    text = f"Member {member_id} is not a member of group {group_id}."
+    return RefusedStreamsHeartbeat(ErrorCode.UNKNOWN_MEMBER_ID, text)

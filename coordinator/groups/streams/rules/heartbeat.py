@@ -10,6 +10,7 @@ from eosin.coordinator.groups.streams.rules.events import (
     RefusedStreamsHeartbeat,
     StreamsHeartbeat,
     StreamsResult,
+    no_member,
 )
 from eosin.coordinator.groups.streams.rules.group import (
     JOIN_EPOCH,
@@ -39,7 +40,7 @@ def heartbeat(decision: StreamsDecision, request: StreamsHeartbeat, *, topics_ch
     if len(group.members) >= decision.config.max_size and not _has_place(group, request):
         most = decision.config.max_size
         raise RefusedStreamsHeartbeat(
-            ErrorCode.GROUP_MAX_SIZE_REACHED, f"The streams group has reached its maximum of {most} members."
+            ErrorCode.GROUP_MAX_SIZE_REACHED, f"The streams group has reached its maximum capacity of {most} members."
         )
     before = _speaker(decision, request)
     is_first = not group.members
@@ -128,20 +129,18 @@ def _known(group: StreamsGroup, request: StreamsHeartbeat) -> StreamsMember | No
     if received == JOIN_EPOCH:
         return known
     if known is None:
-        raise RefusedStreamsHeartbeat(
-            ErrorCode.UNKNOWN_MEMBER_ID, f"Member {request.member_id} is not a member of the group."
-        )
+        raise no_member(group.group_id, request.member_id)
     if received > known.epoch:
         text = f"The streams group member has a greater member epoch ({received}) than the one known by the group"
-        text += f" coordinator ({known.epoch}). The member must abandon all its tasks and rejoin."
+        text += f" coordinator ({known.epoch}). The member must abandon all its partitions and rejoin."
         raise RefusedStreamsHeartbeat(ErrorCode.FENCED_MEMBER_EPOCH, text)
     # The member may have missed the answer that gave it its epoch: then it says what it has, and has nothing more.
     if received < known.epoch and (received != known.previous_epoch or not _has_no_more(request.owned, known.assigned)):
         text = f"The streams group member has a smaller member epoch ({received}) than the one known by the group"
-        text += f" coordinator ({known.epoch}). The member must abandon all its tasks and rejoin."
+        text += f" coordinator ({known.epoch}). The member must abandon all its partitions and rejoin."
         raise RefusedStreamsHeartbeat(ErrorCode.FENCED_MEMBER_EPOCH, text)
     if known.state is StreamsMemberState.UNKNOWN and request.owned != OwnedTasks():
-        text = "The state of the member is of a newer version. The member must abandon all its tasks and rejoin."
+        text = "The state of the member is of a newer version. The member must abandon all its partitions and rejoin."
         raise RefusedStreamsHeartbeat(ErrorCode.FENCED_MEMBER_EPOCH, text)
     return known
 
@@ -235,7 +234,10 @@ def _check_owned(group: StreamsGroup, member: StreamsMember, owned: OwnedTasks |
     for task in (owned.active | owned.standby | owned.warmup) - given:
         subtopology = group.configured.subtopologies.get(task.subtopology_id)
         if subtopology is None or not 0 <= task.partition < subtopology.task_count:
-            text = f"There is no task {task.partition} of subtopology {task.subtopology_id}."
+            text = f"Subtopology {task.subtopology_id} does not exist in the topology."
+            if subtopology is not None:
+                text = f"Task {task.partition} for subtopology {task.subtopology_id} is invalid. Number of tasks for"
+                text += f" this subtopology: {subtopology.task_count}"
             raise RefusedStreamsHeartbeat(ErrorCode.INVALID_REQUEST, text)
 
 

@@ -4,7 +4,12 @@ from msgspec.structs import replace
 
 from eosin.coordinator.groups.consumer.rules.events import ConsumerTimerKind, MemberTimerFired
 from eosin.coordinator.groups.streams.rules.decision import StreamsDecision
-from eosin.coordinator.groups.streams.rules.events import RefusedStreamsHeartbeat, StreamsHeartbeat, StreamsResult
+from eosin.coordinator.groups.streams.rules.events import (
+    RefusedStreamsHeartbeat,
+    StreamsHeartbeat,
+    StreamsResult,
+    no_member,
+)
 from eosin.coordinator.groups.streams.rules.group import (
     NOTHING_HELD,
     STATIC_LEAVE_EPOCH,
@@ -43,9 +48,7 @@ def _leaving(group: StreamsGroup, request: StreamsHeartbeat) -> StreamsMember:
             text = f"Instance id {request.instance_id} is unknown."
             raise RefusedStreamsHeartbeat(ErrorCode.UNKNOWN_MEMBER_ID, text)
     if member is None:
-        raise RefusedStreamsHeartbeat(
-            ErrorCode.UNKNOWN_MEMBER_ID, f"Member {request.member_id} is not a member of the group."
-        )
+        raise no_member(group.group_id, request.member_id)
     return member
 
 

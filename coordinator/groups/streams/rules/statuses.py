@@ -13,14 +13,17 @@ def statuses_of(
     """Everything that a member is to hear, each with a sentence. `version` is that of its request."""
     found: dict[Status, str] = {}
     if group.topology is not None and member.topology_epoch < group.topology.epoch:
-        text = f"The member's topology epoch {member.topology_epoch} is behind the group's {group.topology.epoch}."
+        text = f"The member's topology epoch {member.topology_epoch} is behind the group's topology epoch"
+        text += f" {group.topology.epoch}."
         found[Status.STALE_TOPOLOGY] = text
     if group.configured is not None and group.configured.status is not None:
         found[Status(group.configured.status)] = group.configured.detail
     if group.shutdown_by is not None:
-        found[Status.SHUTDOWN_APPLICATION] = f"Member {group.shutdown_by} has asked the application to shut down."
+        text = f"Streams group member {group.shutdown_by} encountered a fatal error and requested a shutdown for the"
+        found[Status.SHUTDOWN_APPLICATION] = f"{text} entire application."
     if group.is_delayed or group.epoch > group.assignment_epoch:
-        found[Status.ASSIGNMENT_DELAYED] = "The tasks are dealt out when more members have had time to join."
+        what = "initial rebalance delay" if group.is_delayed else "assignment interval"
+        found[Status.ASSIGNMENT_DELAYED] = f"Assignment delayed due to the configured {what}."
     if version >= FIRST_VERSION_WITH_TAGS:
         known = {key for key, _ in member.tags}
         missing = [tag for tag in config.rack_aware_assignment_tags if tag not in known]

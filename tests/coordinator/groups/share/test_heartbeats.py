@@ -79,7 +79,9 @@ def test_a_member_that_leaves_begins_an_epoch_and_the_next_heartbeat_shares_out_
 def test_epochs_that_a_member_cannot_have_are_fenced_and_the_previous_one_is_not() -> None:
     group = ready("m", orders=1)
     assert group.heartbeat("m", 4).error is ErrorCode.FENCED_MEMBER_EPOCH
-    assert group.heartbeat("m", 1).error is ErrorCode.FENCED_MEMBER_EPOCH
+    stale = group.heartbeat("m", 1)
+    assert stale.error is ErrorCode.FENCED_MEMBER_EPOCH
+    assert "and it does not match the previous member epoch (2)" in str(stale.message)
     again = group.heartbeat("m", 2)
     assert (again.epoch, numbers(again.assignment)) == (3, [0])
     assert group.heartbeat("x", 2).error is ErrorCode.UNKNOWN_MEMBER_ID

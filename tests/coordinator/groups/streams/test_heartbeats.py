@@ -65,7 +65,8 @@ def test_the_second_member_waits_until_the_first_has_closed_its_tasks() -> None:
 def test_the_first_members_wait_for_others_and_tasks_come_without_a_heartbeat() -> None:
     cluster = Cluster(StreamsGroupConfig(assignment_interval_ms=0))
     first = cluster.join("m")
-    assert (active(first), set(first.statuses)) == (set(), {Status.ASSIGNMENT_DELAYED})
+    delayed = "Assignment delayed due to the configured initial rebalance delay."
+    assert (active(first), first.statuses) == (set(), {Status.ASSIGNMENT_DELAYED: delayed})
     cluster.join("n")
     cluster.happens(DelayEnded())
     assert {len(target.active) for target in cluster.group.targets.values()} == {2}
@@ -114,6 +115,10 @@ def test_epochs_fence_members_that_have_missed_something() -> None:
     assert cluster.beat("m", 9).error is ErrorCode.FENCED_MEMBER_EPOCH
     assert cluster.beat("m", 1).error is ErrorCode.FENCED_MEMBER_EPOCH
     assert cluster.beat("gone", 1).error is ErrorCode.UNKNOWN_MEMBER_ID
+    told = [str(cluster.beat(*each).message) for each in (("m", 9), ("gone", 1))]
+    assert told[0].startswith("The streams group member has a greater member epoch (9) than the one known by the group")
+    assert told[0].endswith("The member must abandon all its partitions and rejoin."), "in Apache Kafka's words"
+    assert told[1] == f"Member gone is not a member of group {cluster.group.group_id}."
     assert cluster.beat("n", 0, NOTHING).error is ErrorCode.NONE, "it begins again"
     assert cluster.beat("m", 2, owned(7)).error is ErrorCode.INVALID_REQUEST, "there is no such task"
 
