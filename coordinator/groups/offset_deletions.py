@@ -129,6 +129,8 @@ class OffsetDeletions:
         for start in range(0, len(partitions) or 1, DELETED_AT_ONCE):
             if pieces:
                 yield
+            if not self._is_active():
+                break  # very many may wait for their turn when the partition goes
             keys = [Key(group_id, each) for each in partitions[start : start + DELETED_AT_ONCE]]
             records = [group_records.offset_tombstone(*key) for key in keys]
             if start + DELETED_AT_ONCE >= len(partitions):
