@@ -1,23 +1,32 @@
-"""Very many groups of one member each, consumer, share and streams groups: the longest time for which anybody else
-waits while they join, while they are at rest, while their logs are read and when all their sessions end; and the memory
-of a group.
+"""Very many groups of one member each, of each kind: the longest time for which anybody else waits while they join, are
+at rest, are listed and described, while their logs are read, when all their sessions end and when all their partitions
+go to another broker; and the memory of a group.
 
 The coordinator is called without sockets, on a log in memory, and its times are those of the processor. Collections of
-the interpreter are as in a broker (ADR 58).
+the interpreter are as in a broker (ADR 58). Sessions end when the bench says so, all at one moment.
 """
 
 import asyncio
 import gc
 import tracemalloc
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any, Final, NamedTuple
 
 from fake_share_states import FakeShareStates
 from group_fakes import CountingChance, FakeOffsetsLogs, FakeTransactions
+from jumping_clock import JumpingClock
 
 from bench.group_members import LONG_MS, NOTHING, Cluster, Work
 from bench.groups import STEP_MS
 from bench.report import Row
+from eosin.broker.handlers import (
+    consumer_group_describe,
+    describe_groups,
+    list_groups,
+    share_group_describe,
+    streams_group_describe,
+)
 from eosin.coordinator.groups.consumer.rules.events import ConsumerHeartbeat
 from eosin.coordinator.groups.coordinator import GroupCoordinator
 from eosin.coordinator.groups.rules.config import (
@@ -26,13 +35,21 @@ from eosin.coordinator.groups.rules.config import (
     ShareGroupConfig,
     StreamsGroupConfig,
 )
+from eosin.coordinator.groups.rules.events import LeavingMember
 from eosin.coordinator.groups.share.ports import ShareSurroundings
 from eosin.coordinator.groups.share.rules.events import ShareHeartbeat
 from eosin.coordinator.groups.streams.rules.events import StreamsHeartbeat
 from eosin.coordinator.groups.streams.rules.reconciliation import OwnedTasks
 from eosin.coordinator.groups.streams.topology.topology import Subtopology, Topology
+from eosin.model.cluster import Topic
+from eosin.network.api import Api, RequestContext
 from eosin.node.full_collections import FullCollections
 from eosin.protocol.errors import ErrorCode
+from eosin.protocol.schemas.consumer_group_describe import ConsumerGroupDescribeRequest
+from eosin.protocol.schemas.describe_groups import DescribeGroupsRequest
+from eosin.protocol.schemas.list_groups import ListGroupsRequest
+from eosin.protocol.schemas.share_group_describe import ShareGroupDescribeRequest
+from eosin.protocol.schemas.streams_group_describe import StreamsGroupDescribeRequest
 from eosin.runtime.clock import SystemClock
 
 GROUP: Final = "Many groups"
@@ -42,9 +59,6 @@ PARTITIONS: Final = 50
 """Of `__consumer_offsets`, by default."""
 BEATS: Final = 5_000
 """Heartbeats meanwhile, of groups that are chosen in turn."""
-SESSION_MS: Final = 5_000
-"""Of the members whose sessions all end."""
-LOADED_BEFORE_MS: Final = 1_000
 SAMPLES: Final = 20
 """Groups that are looked at to see whether the sessions have ended: to look at all of them takes as long as a turn."""
 _TIMEOUT_MS: Final = 300_000
@@ -58,6 +72,47 @@ class Kind(NamedTuple):
     """A heartbeat of the member of a group, with its epoch; 0 joins."""
     describe: Callable[[GroupCoordinator, str], Any]
     """The group, or an error."""
+    api: Api
+    """Describes groups."""
+    request: Callable[[tuple[str, ...]], Any]
+
+
+class Told(NamedTuple):
+    """The answer to a member of a classic group, as those of other groups have it."""
+
+    error: ErrorCode
+    epoch: int
+    member_id: str | None = None
+
+
+async def _classic(groups: GroupCoordinator, group_id: str, member_id: str, epoch: int) -> Told:
+    if epoch > 0:
+        return Told(groups.heartbeat(group_id, generation_id=epoch, member_id=member_id), epoch)
+    if epoch < 0:
+        return Told(groups.leave(group_id, [LeavingMember(member_id, None)]).error, epoch)
+    joined = await groups.join(
+        group_id,
+        member_id="",
+        instance_id=None,
+        protocol_type="consumer",
+        protocols=(("range", b"\0" * 20),),
+        session_timeout_ms=LONG_MS,
+        rebalance_timeout_ms=_TIMEOUT_MS,
+        client_id="bench",
+        client_host="/127.0.0.1",
+        api_version=3,
+    )
+    synced = await groups.sync(
+        group_id,
+        generation_id=joined.generation_id,
+        member_id=joined.member_id,
+        instance_id=None,
+        protocol_type="consumer",
+        protocol_name="range",
+        assignments=((joined.member_id, b"\0" * 20),),
+        api_version=3,
+    )
+    return Told(synced.error, joined.generation_id, joined.member_id)
 
 
 def _topology() -> Topology:
@@ -88,9 +143,34 @@ def _streams(groups: GroupCoordinator, group_id: str, member_id: str, epoch: int
 
 
 KINDS: Final = (
-    Kind("consumer", _consumer, lambda groups, group_id: groups.describe_consumer(group_id)),
-    Kind("share", _share, lambda groups, group_id: groups.share.describe(group_id)),
-    Kind("streams", _streams, lambda groups, group_id: groups.streams.describe(group_id)),
+    Kind(
+        "classic",
+        _classic,
+        lambda groups, group_id: groups.describe(group_id),
+        describe_groups.API,
+        lambda names: DescribeGroupsRequest(groups=names),
+    ),
+    Kind(
+        "consumer",
+        _consumer,
+        lambda groups, group_id: groups.describe_consumer(group_id),
+        consumer_group_describe.API,
+        lambda names: ConsumerGroupDescribeRequest(group_ids=names),
+    ),
+    Kind(
+        "share",
+        _share,
+        lambda groups, group_id: groups.share.describe(group_id),
+        share_group_describe.API,
+        lambda names: ShareGroupDescribeRequest(group_ids=names),
+    ),
+    Kind(
+        "streams",
+        _streams,
+        lambda groups, group_id: groups.streams.describe(group_id),
+        streams_group_describe.API,
+        lambda names: StreamsGroupDescribeRequest(group_ids=names),
+    ),
 )
 
 
@@ -124,34 +204,56 @@ class _Groups:
         self.kind = kind
         self.logs = FakeOffsetsLogs(PARTITIONS)
         self.states = FakeShareStates()
+        self.cluster = Cluster(1, 1)
+        self.sessions = JumpingClock()
         self.epochs: dict[str, int] = {}
-        self.coordinator = self._made(LONG_MS)
+        self.members: dict[str, str] = {}
+        self.coordinator = self._made()
 
-    def _made(self, session_ms: int) -> GroupCoordinator:
+    def _made(self) -> GroupCoordinator:
         return GroupCoordinator(
             logs=self.logs,
             verifier=FakeTransactions(),
             clock=SystemClock(),
+            session_clock=self.sessions,
             chance=CountingChance(),
             config=GroupConfig(
-                consumer=ConsumerGroupConfig(session_timeout_ms=session_ms),
-                share=ShareGroupConfig(session_timeout_ms=session_ms),
-                streams=StreamsGroupConfig(session_timeout_ms=session_ms, initial_rebalance_delay_ms=0),
+                consumer=ConsumerGroupConfig(session_timeout_ms=LONG_MS),
+                share=ShareGroupConfig(session_timeout_ms=LONG_MS),
+                streams=StreamsGroupConfig(session_timeout_ms=LONG_MS, initial_rebalance_delay_ms=0),
                 eosin_group_max_groups=1_000_000,
                 offsets_retention_check_interval_ms=REST_MS // 2,
             ),
-            topics=Cluster(1, 1),
+            topics=self.cluster,
             share=ShareSurroundings(self.states),
         )
 
     async def beat(self, group_id: str) -> None:
         """The next heartbeat of a group's member. Each brings its own strings, as one from a socket does."""
-        member_id = f"member-{group_id[-20:]}"
+        member_id = self.members.get(group_id, f"member-{group_id[-20:]}")
         told = await self.kind.beat(
-            self.coordinator, group_id[:1] + group_id[1:], member_id, self.epochs.get(group_id, 0)
+            self.coordinator, group_id[:1] + group_id[1:], member_id[:1] + member_id[1:], self.epochs.get(group_id, 0)
         )
         assert told.error is ErrorCode.NONE, told
         self.epochs[group_id] = told.epoch
+        if told.member_id is not None:
+            self.members[group_id] = told.member_id
+
+    async def ask(self, api: Api, request: Any) -> Any:
+        """The response of a handler, which is encoded where it is large."""
+        services: Any = SimpleNamespace(
+            groups=self.coordinator,
+            clock=SystemClock(),
+            cluster=SimpleNamespace(
+                topics=self.cluster.topics,
+                topic_by_id=lambda topic_id: Topic("topic-0", topic_id, 1),
+                features=SimpleNamespace(level=lambda _: 1),
+            ),
+            config=SimpleNamespace(group_consumer_assignors=("uniform",), group_share_assignors=("simple",)),
+        )
+        version = api.versions[-1]
+        context = RequestContext(version, "bench", "/127.0.0.1", "PLAINTEXT", is_large=True, api_key=api.key)
+        return await api.response(request, context, services)
 
     def has_member(self, group_id: str) -> bool:
         """True until its member is gone."""
@@ -165,11 +267,11 @@ class _Groups:
             self.states.calls.clear()
             await asyncio.sleep(0)
 
-    async def stop(self, session_ms: int) -> GroupCoordinator:
+    async def stop(self) -> GroupCoordinator:
         """Stop the coordinator, and put another in its place. Returns the old one: it takes a while to let go."""
         stopped = self.coordinator
         await stopped.stop()
-        self.coordinator = self._made(session_ms)
+        self.coordinator = self._made()
         return stopped
 
 
@@ -180,32 +282,58 @@ async def _of_kind(kind: Kind, count: int, collections: FullCollections) -> list
     with Work() as joins:
         await groups.join(count)
     names = list(groups.epochs)
+    with Work() as beats:
+        await _beats(groups, names)
     with Work() as rest:
-        for number in range(BEATS):
-            await groups.beat(names[number * 7919 % count])
-            await asyncio.sleep(0)
+        await _beats(groups, names)
         collections.check()  # as a broker does every ten seconds
         groups.coordinator.topic_deleted("another")
         await asyncio.sleep(REST_MS / 1000)
-    stopped = await groups.stop(SESSION_MS)
+    with Work() as listing:
+        listed = await groups.ask(list_groups.API, ListGroupsRequest())
+    with Work() as describing:
+        described = await groups.ask(kind.api, kind.request(tuple(names)))
+    del listed, described
+    stopped = await groups.stop()
     await asyncio.sleep(0)
     with Work() as load:
         await groups.coordinator.load()
         await asyncio.sleep(0)
     del stopped
-    await asyncio.sleep(max(0, SESSION_MS - LOADED_BEFORE_MS) / 1000)
     with Work() as end:
+        groups.sessions.jump(LONG_MS)
         while any(groups.has_member(name) for name in names[:: count // SAMPLES]):  # noqa: ASYNC110
             await asyncio.sleep(0)
+    with Work() as leave:
+        for partition in range(PARTITIONS):
+            groups.coordinator.resign(partition)
+        for _ in range(count // PARTITIONS):
+            await asyncio.sleep(0)
     await groups.coordinator.stop()
+    works = (
+        ("all join", joins),
+        ("at rest", rest),
+        ("a list of all", listing),
+        ("a description of all", describing),
+        ("a load", load),
+        ("all sessions end", end),
+        ("all partitions leave", leave),
+    )
     return [
         Row(GROUP, f"{label}: a join", joins.took_s / count * 1e6, "us"),
+        Row(GROUP, f"{label}: a heartbeat", beats.took_s / BEATS * 1e6, "us"),
+        *(Row(GROUP, f"{label}: {what}", work.took_s, "s") for what, work in works[2:6]),
         *(
             Row(GROUP, f"{label}, {what}: longest turn", work.steps.longest_ms, "ms", budget=STEP_MS)
-            for what, work in (("all join", joins), ("at rest", rest), ("a load", load), ("all sessions end", end))
+            for what, work in works
         ),
-        Row(GROUP, f"{label}: a load", load.took_s, "s"),
     ]
+
+
+async def _beats(groups: _Groups, names: Sequence[str]) -> None:
+    for number in range(BEATS):
+        await groups.beat(names[number * 7919 % len(names)])
+        await asyncio.sleep(0)
 
 
 async def _memory(kind: Kind, count: int) -> list[Row]:

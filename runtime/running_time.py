@@ -6,11 +6,14 @@ in its sockets, everything that came in time. Always true:
 - Time in which the event loop did not turn is not held against a client: of any pause, `LONGEST_STEP_MS` count.
 - Before a deadline has passed, the sockets are read: `READ_TURNS` turns of the loop lie between the timer and the call,
   each of which reads every socket once. A client heard in them cancels the deadline.
+- Deadlines that pass together are called in turns: very many sessions end at one moment when a network breaks, and
+  everybody else is served meanwhile. A client heard before its turn cancels its deadline, too.
 - Wall clocks do not count: setting one does not end a session.
 
 So a client that is gone is found out as much later as the broker paused, and no later.
 """
 
+from collections import deque
 from collections.abc import Callable
 from typing import Final, Protocol
 
@@ -29,6 +32,8 @@ LONGEST_STEP_MS: Final = 200
 READ_TURNS: Final = 8
 """Turns of the loop between a timer and the call. A connection is accepted, read and begun within three; a busy one has
 256 KiB of requests read in the others."""
+CALLS_MS: Final = 2
+"""Time in one turn of the loop for deadlines that have passed, but for the last of them."""
 _TOLERANCE_MS: Final = 1.0
 """Loops round timers to milliseconds and may be early by so much."""
 
@@ -56,6 +61,10 @@ class RunningTime:
         self._beat: Cancellable | None = None
         self._running = 0
         """Deadlines that neither passed nor were cancelled."""
+        self._turn = 0
+        self._due: deque[tuple[int, Deadline]] = deque()
+        """The deadlines whose time has passed, each with the turn of the loop from which on it may be called."""
+        self._is_turning = False
 
     def now_ms(self) -> int:
         """Milliseconds of this clock, from an arbitrary moment on; it never goes back. Pauses are only noticed while a
@@ -80,6 +89,29 @@ class RunningTime:
         """For `Deadline`: one is over."""
         self._running -= 1
 
+    def due(self, deadline: "Deadline") -> None:
+        """For `Deadline`: its time has passed, and it is to be called when the sockets were read."""
+        turns = READ_TURNS
+        if self._is_turning:
+            turns += 1  # one may come before anything is read
+        else:
+            self._is_turning = True
+            self._timers.call_soon(self._next_turn)
+        self._due.append((self._turn + turns, deadline))
+
+    def _next_turn(self) -> None:
+        self._turn += 1
+        due, end_ms = self._due, self._timers.elapsed_ms() + CALLS_MS
+        try:
+            while due and due[0][0] <= self._turn:
+                _, deadline = due.popleft()
+                if deadline.call() and self._timers.elapsed_ms() >= end_ms:
+                    break
+        finally:  # whatever has happened, the others have their turn
+            self._is_turning = bool(due)
+            if due:
+                self._timers.call_soon(self._next_turn)
+
     def _on_beat(self) -> None:
         self.now_ms()  # notices a pause
         self._beat_at_ms = self._timers.elapsed_ms()
@@ -89,7 +121,7 @@ class RunningTime:
 class Deadline:
     """One deadline (`Timer`)."""
 
-    __slots__ = ("_call", "_callback", "_due_ms", "_is_over", "_time", "_timers", "_turns")
+    __slots__ = ("_callback", "_due_ms", "_is_over", "_time", "_timer", "_timers")
 
     def __init__(self, time: RunningTime, timers: LoopTimers, delay_ms: float, callback: Callable[[], None]) -> None:
         self._time = time
@@ -97,30 +129,28 @@ class Deadline:
         self._callback = callback
         self._due_ms = time.now_ms() + delay_ms
         self._is_over = False
-        self._turns = 0
-        self._call = timers.call_later(delay_ms, self._check)
+        self._timer = timers.call_later(delay_ms, self._check)
 
     def cancel(self) -> None:
         """Do not call. Harmless when the call already happened."""
         if not self._is_over:
             self._end()
-            self._call.cancel()
+            self._timer.cancel()
+
+    def call(self) -> bool:
+        """For `RunningTime`: call back, unless it was cancelled."""
+        if self._is_over:
+            return False
+        self._end()
+        self._callback()
+        return True
 
     def _check(self) -> None:
         left_ms = self._due_ms - self._time.now_ms()
         if left_ms >= _TOLERANCE_MS:
-            self._call = self._timers.call_later(left_ms, self._check)
+            self._timer = self._timers.call_later(left_ms, self._check)
         else:
-            self._turns = READ_TURNS
-            self._let_read()
-
-    def _let_read(self) -> None:
-        if self._turns:
-            self._turns -= 1
-            self._call = self._timers.call_soon(self._let_read)
-            return
-        self._end()
-        self._callback()
+            self._time.due(self)
 
     def _end(self) -> None:
         self._is_over = True

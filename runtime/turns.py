@@ -85,32 +85,62 @@ async def outcome_in_turns(steps: Generator[None, None, _T], clock: Clock) -> _T
             until_ms = clock.elapsed_ms() + TURN_MS
 
 
+class SharedTurns:
+    """The turns of several queues, each of which may be that of one partition: in a turn of the event loop all of them
+    together work as long as one would. They go on one after the other, so that each has its turns."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._left = 1.0
+        """The part of this turn that no step has taken."""
+        self._until_ms = 0
+        self._next: asyncio.Handle | None = None
+        self._waiting: deque[TurnQueue] = deque()
+
+    def take(self, part: float) -> bool:
+        """Take this part of a turn for a step; False if the turn has no room any more. There is time for the first
+        step of a turn, and for others until `TURN_MS` after it."""
+        if self._next is None:  # the first one of this turn
+            self._left, self._until_ms = 1.0, self._clock.elapsed_ms() + TURN_MS
+            self._next = asyncio.get_running_loop().call_soon(self._next_turn)
+        if self._left < part / 2 or self._clock.elapsed_ms() >= self._until_ms:
+            return False
+        self._left -= part
+        return True
+
+    def wait(self, queue: "TurnQueue") -> None:
+        """Have a queue go on in the next turn that is its own: this one had no room for it."""
+        self._waiting.append(queue)
+
+    def _next_turn(self) -> None:
+        self._next = None
+        for _ in range(len(self._waiting)):
+            if not self._waiting.popleft().work():
+                break
+
+
 class TurnQueue:
     """Steps of many jobs, one job after the other, a few steps in each turn of the event loop: so many for all jobs
     together, however many come in one turn. What fits into the turn in which it comes is done at once."""
 
-    def __init__(self, clock: Clock, *, steps_per_turn: int) -> None:
-        """A turn ends after `steps_per_turn` steps, or `TURN_MS` after its first."""
-        self._clock = clock
-        self._steps_per_turn = steps_per_turn
-        self._left = steps_per_turn
-        self._until_ms = 0
-        self._next: asyncio.Handle | None = None
+    def __init__(self, clock: Clock, *, steps_per_turn: int, turns: SharedTurns | None = None) -> None:
+        """A turn ends after `steps_per_turn` steps, or `TURN_MS` after its first. The turns are those of other queues
+        too if they are `turns`: then a step takes its part of the turn from them."""
+        self._part = 1 / steps_per_turn
+        self._turns = SharedTurns(clock) if turns is None else turns
+        self._is_waiting = False
         self._jobs: deque[Iterator[None]] = deque()
         self._emptied: list[asyncio.Future[None]] = []
 
     def add(self, job: Iterator[None]) -> None:
         """Take each step of `job`, which must not raise, in the event loop."""
         self._jobs.append(job)
-        self._work()
+        if not self._is_waiting:
+            self.work()
 
     def try_step(self) -> bool:
         """True if one more step fits into this turn and no job waits: the caller takes it now."""
-        self._begin_turn()
-        if self._jobs or not self._left or self._clock.elapsed_ms() >= self._until_ms:
-            return False
-        self._left -= 1
-        return True
+        return not self._jobs and self._turns.take(self._part)
 
     async def finished(self) -> None:
         """Wait until there is nothing left to do."""
@@ -123,21 +153,17 @@ class TurnQueue:
         while self._jobs:
             self._step()
 
-    def _begin_turn(self) -> None:
-        if self._next is None:  # the first steps of this turn
-            self._left, self._until_ms = self._steps_per_turn, self._clock.elapsed_ms() + TURN_MS
-            self._next = asyncio.get_running_loop().call_soon(self._next_turn)
-
-    def _work(self) -> None:
-        self._begin_turn()
-        while self._jobs and self._left and self._clock.elapsed_ms() < self._until_ms:
-            self._left -= 1
-            self._step()
-
-    def _next_turn(self) -> None:
-        self._next = None
-        if self._jobs:
-            self._work()
+    def work(self) -> bool:
+        """For `SharedTurns`: take the steps for which this turn has room. True if none is left."""
+        self._is_waiting = False
+        try:
+            while self._jobs and self._turns.take(self._part):
+                self._step()
+        finally:
+            if self._jobs:
+                self._is_waiting = True
+                self._turns.wait(self)
+        return not self._jobs
 
     def _step(self) -> None:
         job = self._jobs[0]

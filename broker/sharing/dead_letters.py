@@ -31,6 +31,7 @@ from eosin.protocol.records.batch import CorruptRecords, batches
 from eosin.protocol.records.budget import UNBOUNDED, Budget
 from eosin.runtime.clock import Clock
 from eosin.runtime.thread_turns import ThreadTurns
+from eosin.runtime.turns import next_turn
 from eosin.storage.log.validation import ValidBatch, validate_client_batch
 from eosin.storage.results.log_results import ReadResult, Refused
 
@@ -338,6 +339,7 @@ class LetterQueue:
     async def _send(self) -> None:
         delay_ms = RETRY_MS
         try:
+            await next_turn()  # records of very many share partitions may die together
             while self._dead and not self._is_ending:
                 dead, self._dead = sorted(self._dead), []
                 done: Sequence[DeadRecords] = ()
@@ -348,6 +350,7 @@ class LetterQueue:
                 if done:
                     delay_ms = RETRY_MS
                     self._done(done)
+                    await next_turn()
                 elif self._is_hasty or self._is_ending:
                     return
                 else:

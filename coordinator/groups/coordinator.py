@@ -140,6 +140,7 @@ class GroupCoordinator:
 
     async def _load(self, shard: Shard, topics: Callable[[], Iterable[str]]) -> None:
         begun_ms = self._clock.elapsed_ms()
+        await next_turn()  # this broker may have been elected for many
         await shard.load()
         if shard.is_active:
             took_ms = self._clock.elapsed_ms() - begun_ms
@@ -243,7 +244,7 @@ class GroupCoordinator:
             shard.create_group(group_id)
         if refusal is not ErrorCode.NONE:
             return JoinResult(refusal, member_id)
-        request_id, answer = shard.runner.new_request()
+        request_id, answer = shard.runner.new_request(group_id)
         shard.runner.happen(group_id, replace(event, request_id=request_id))
         result = await answer
         assert isinstance(result, JoinResult)
@@ -310,7 +311,7 @@ class GroupCoordinator:
             return await classic_requests.sync(shard.consumer, group_id, event)
         if group_id not in shard.groups:
             return SyncResult(ErrorCode.UNKNOWN_MEMBER_ID)
-        request_id, answer = shard.runner.new_request()
+        request_id, answer = shard.runner.new_request(group_id)
         shard.runner.happen(group_id, replace(event, request_id=request_id))
         result = await answer
         assert isinstance(result, SyncResult)
@@ -342,7 +343,7 @@ class GroupCoordinator:
             return LeaveResult(shard)
         if group_id not in shard.groups:
             return LeaveResult(ErrorCode.NONE, (ErrorCode.UNKNOWN_MEMBER_ID,) * len(members))
-        request_id, answer = shard.runner.new_request()
+        request_id, answer = shard.runner.new_request(group_id)
         shard.runner.happen(group_id, Leave(request_id, tuple(members)))
         result = answer.result()  # leaving never waits
         assert isinstance(result, LeaveResult)
@@ -529,17 +530,16 @@ class GroupCoordinator:
                 is_wanted = group is not None and (not states or group.state.value.lower() in states)
                 yield GroupListing(group_id, CONSUMER, group.state.value, CONSUMER) if group and is_wanted else None
 
-    def live_consumer_groups(self) -> list[ConsumerGroup]:
-        """Every consumer group (KIP-848) as it is durable, as a list that may be kept over a wait."""
+    def live_consumer_groups(self) -> Iterator[ConsumerGroup]:
+        """Every consumer group (KIP-848) as it is durable when it is taken: there may be very many, and others may run
+        in between."""
         found = (shard.consumer.durable(group_id) for shard in self._shards for group_id in shard.consumer.ids())
-        return [group for group in found if group is not None]
+        return (group for group in found if group is not None)
 
-    def live_groups(self) -> list[Group]:
-        """Every classic group that is not dead, as a list that may be kept over a wait; what is in it goes on to
-        change."""
-        return [
-            group for shard in self._shards for group in shard.groups.values() if group.state is not GroupState.DEAD
-        ]
+    def live_groups(self) -> Iterator[Group]:
+        """Every classic group that is not dead; others may run in between."""
+        found = (group for shard in self._shards for group in tuple(shard.groups.values()))
+        return (group for group in found if group.state is not GroupState.DEAD)
 
     def committed_offsets(self) -> Iterator[tuple[str, Mapping[TopicPartition, CommittedOffset]]]:
         """Each group with what it has committed, of the groups that there are now; others may run in between."""

@@ -11,8 +11,9 @@ from asyncio import Future
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Final, assert_never
+from typing import Final, NamedTuple, assert_never
 
+from eosin.coordinator.groups.consumer.member_timers import MemberTimers
 from eosin.coordinator.groups.log import records as group_records
 from eosin.coordinator.groups.log.writer import LogWriter
 from eosin.coordinator.groups.ports import GroupObserver
@@ -27,13 +28,22 @@ from eosin.coordinator.groups.rules.events import (
     TimerFired,
     TimerKind,
     TimerName,
+    Unloaded,
 )
 from eosin.coordinator.groups.rules.group import Group, GroupState, RequestId
 from eosin.coordinator.groups.rules.stats import GroupStats
 from eosin.protocol.errors import ErrorCode
-from eosin.runtime.clock import Clock, Timer
+from eosin.runtime.clock import Clock
 
 _request_ids: Final = itertools.count(1)
+
+
+class ClassicTimerKey(NamedTuple):
+    """A timer of a classic group, or of a member of one."""
+
+    group_id: str
+    kind: TimerKind
+    member_id: str
 
 
 class GroupEffectRunner:
@@ -51,17 +61,18 @@ class GroupEffectRunner:
         self._clock = clock
         self._config = config
         self._holds_offsets = holds_offsets
-        self._timers: dict[tuple[str, TimerName], tuple[Timer, int]] = {}
-        """Each with when it was started (`elapsed_ms`)."""
-        self._waiting: dict[RequestId, Future[Answer]] = {}
+        self._timers = MemberTimers[ClassicTimerKey](clock, self._fired)
+        """Each with the generation in which it was started."""
+        self._waiting: dict[RequestId, tuple[str, Future[Answer]]] = {}
+        """Each with its group."""
         self._events: deque[tuple[str, Event]] = deque()
         self._deciding = False
 
-    def new_request(self) -> "tuple[RequestId, Future[Answer]]":
+    def new_request(self, group_id: str) -> "tuple[RequestId, Future[Answer]]":
         """A number for a request that is about to be decided, and the future of its answer."""
         request_id = next(_request_ids)
         future: Future[Answer] = asyncio.get_running_loop().create_future()
-        self._waiting[request_id] = future
+        self._waiting[request_id] = group_id, future
         return request_id, future
 
     def happen(self, group_id: str, event: Event) -> None:
@@ -91,20 +102,42 @@ class GroupEffectRunner:
 
     def silent_ms(self, group_id: str, member_id: str) -> int | None:
         """Time since a member's last sign of life, in ms; None while no session runs, since it waits in a join."""
-        session = self._timers.get((group_id, TimerName(TimerKind.SESSION, member_id)))
-        return None if session is None else self._clock.elapsed_ms() - session[1]
+        left_ms = self._timers.left_ms(ClassicTimerKey(group_id, TimerKind.SESSION, member_id))
+        group = self.groups.get(group_id)
+        member = None if group is None else group.members.get(member_id)
+        return None if left_ms is None or member is None else max(0, round(member.session_timeout_ms - left_ms))
 
     def end_session(self, group_id: str, member_id: str) -> bool:
         """End the session of a member as if it had been silent for all of it; False where there is none, since it waits
         for others and counts as alive."""
-        key, group = (group_id, TimerName(TimerKind.SESSION, member_id)), self.groups.get(group_id)
-        session = self._timers.get(key)
+        key, group = ClassicTimerKey(group_id, TimerKind.SESSION, member_id), self.groups.get(group_id)
         member = None if group is None else group.members.get(member_id)
-        if session is None or group is None or member is None or member.syncing is not None:
+        if key not in self._timers or group is None or member is None or member.syncing is not None:
             return False
-        session[0].cancel()
-        self._on_timer(key, group.generation_id)
+        self._timers.cancel(key)
+        self._fired(key, group.generation_id)
         return True
+
+    def close(self) -> Iterator[None]:
+        """Stop every timer, and answer whoever waits: nothing happens any more. Returns steps that let go of a group
+        each: there may be very many."""
+        self.first_events.clear()
+        for group_id in dict.fromkeys(group_id for group_id, _ in self._waiting.values()):
+            self.happen(group_id, Unloaded())
+            self.groups.pop(group_id, None)
+        self._timers.close()
+        groups, self.groups = self.groups, {}
+        return self._let_go(groups)
+
+    def _let_go(self, groups: dict[str, Group]) -> Iterator[None]:
+        """Report the end of groups in which nobody waits."""
+        while groups:
+            _, group = groups.popitem()
+            if self.observer is not None:
+                now_ms, event = self._clock.now_ms(), Unloaded()
+                after, _ = decide(group, event, now_ms=now_ms, config=self._config)
+                self.observer.decided(group, after, event, now_ms)
+            yield
 
     def _decide(self, group_id: str, event: Event) -> None:
         group = self.groups.get(group_id)
@@ -125,7 +158,7 @@ class GroupEffectRunner:
     def _carry_out(self, group: Group, effect: Effect) -> None:
         match effect:
             case GroupReply():
-                waiting = self._waiting.pop(effect.request_id)
+                _, waiting = self._waiting.pop(effect.request_id)
                 if not waiting.done():  # else the client is gone
                     waiting.set_result(effect.answer)
             case PersistGroup():
@@ -136,9 +169,7 @@ class GroupEffectRunner:
             case StartTimer():
                 self._start_timer(group, effect.timer, effect.delay_ms)
             case CancelTimer():
-                running = self._timers.pop((group.group_id, effect.timer), None)
-                if running is not None:
-                    running[0].cancel()
+                self._timers.cancel(ClassicTimerKey(group.group_id, *effect.timer))
             case _:
                 assert_never(effect)
 
@@ -146,17 +177,11 @@ class GroupEffectRunner:
         self.happen(group_id, GroupAppended(what) if error is ErrorCode.NONE else GroupAppendFailed(what, error))
 
     def _start_timer(self, group: Group, name: TimerName, delay_ms: int) -> None:
-        key = (group.group_id, name)
-        running = self._timers.get(key)
-        if running is not None:
-            running[0].cancel()
-        timer = self._clock.start_deadline(delay_ms, partial(self._on_timer, key, group.generation_id))
-        self._timers[key] = timer, self._clock.elapsed_ms()
+        key = ClassicTimerKey(group.group_id, *name)
+        self._timers.start(key, delay_ms, epoch=group.generation_id)
 
-    def _on_timer(self, key: tuple[str, TimerName], generation_id: int) -> None:
-        del self._timers[key]
-        group_id, name = key
-        self.happen(group_id, TimerFired(name, generation_id))
+    def _fired(self, key: ClassicTimerKey, generation_id: int) -> None:
+        self.happen(key.group_id, TimerFired(TimerName(key.kind, key.member_id), generation_id))
 
 
 def _left_no_trace(group: Group) -> bool:

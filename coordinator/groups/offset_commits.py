@@ -7,7 +7,7 @@ expiry that comes in between misses none of them.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from eosin.coordinator.groups.log import records as group_records
 from eosin.coordinator.groups.log.writer import NO_OFFSET, LogWriter, Settled
@@ -53,6 +53,11 @@ class Commits:
         self.before_commit: Callable[[str, Sequence[OffsetToCommit]], None] = lambda group_id, offsets: None
         """Called before offsets are written."""
 
+    def close(self) -> Iterator[dict[Any, Any]]:
+        """Forget everything. Returns the tables that it was in: to let go of very many offsets takes long."""
+        offsets, self.offsets = self.offsets, OffsetStore()
+        return offsets.tables()
+
     def is_being_written(self, group_id: str, partition: TopicPartition | None = None) -> bool:
         """True if a write for the group (and that partition) is in the log but not yet durable."""
         partitions = self._being_written.get(group_id)
@@ -76,6 +81,11 @@ class Commits:
         partitions = self.offsets.partitions(group_id)
         partitions.update(dict.fromkeys(self._being_written.get(group_id, ())))
         return partitions
+
+    @property
+    def are_none(self) -> bool:
+        """True if no group holds anything."""
+        return self.offsets.are_none and not self._being_written
 
     def group_ids(self) -> dict[str, None]:
         """Every group that `holds` something."""

@@ -18,7 +18,7 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import NewRecord
 from eosin.runtime.clock import Clock
-from eosin.runtime.turns import TurnQueue
+from eosin.runtime.turns import SharedTurns, TurnQueue
 
 DELETED_AT_ONCE: Final = 200
 """In one step: an offset takes some 5 us."""
@@ -42,12 +42,20 @@ class OffsetDeletions:
     """The deletions of one partition of `__consumer_offsets`."""
 
     def __init__(
-        self, commits: Commits, *, clock: Clock, config: GroupConfig, is_active: Callable[[], bool], settled: Settled
+        self,
+        commits: Commits,
+        *,
+        clock: Clock,
+        config: GroupConfig,
+        turns: SharedTurns,
+        is_active: Callable[[], bool],
+        settled: Settled,
     ) -> None:
-        """`settled` hears of each write that deletes offsets of topics."""
+        """`settled` hears of each write that deletes offsets of topics. All of it is done in `turns`."""
         self._commits = commits
         self._clock = clock
         self._config = config
+        self._turns = turns
         self._is_active = is_active
         self._settled = settled
         self._queue: TurnQueue | None = None  # few partitions ever delete anything
@@ -62,7 +70,7 @@ class OffsetDeletions:
 
     def forget(self, topics: Collection[str]) -> None:
         """Delete the offsets of some topics, in all groups."""
-        if self._commits.group_ids() and not self._go(lambda key: key.partition.topic in topics):
+        if not self._commits.are_none and not self._go(lambda key: key.partition.topic in topics):
             self.end_topics(topics)
 
     def end_topics(self, topics: Iterable[str]) -> None:
@@ -109,7 +117,7 @@ class OffsetDeletions:
 
     def _begin(self, steps: Iterator[None]) -> None:
         if self._queue is None:
-            self._queue = TurnQueue(self._clock, steps_per_turn=STEPS_PER_TURN)
+            self._queue = TurnQueue(self._clock, steps_per_turn=STEPS_PER_TURN, turns=self._turns)
         self._queue.add(steps)
 
     def _group_steps(
@@ -121,6 +129,8 @@ class OffsetDeletions:
         for start in range(0, len(partitions) or 1, DELETED_AT_ONCE):
             if pieces:
                 yield
+            if not self._is_active():
+                break  # very many may wait for their turn when the partition goes
             keys = [Key(group_id, each) for each in partitions[start : start + DELETED_AT_ONCE]]
             records = [group_records.offset_tombstone(*key) for key in keys]
             if start + DELETED_AT_ONCE >= len(partitions):
@@ -144,6 +154,9 @@ class OffsetDeletions:
                     self._delete(gone, doomed)
                     doomed, seen = [], 0
                     yield
+                    if not self._is_active():  # another broker goes on with it
+                        self._doomed.remove(gone)
+                        return
         self._delete(gone, doomed)
         self._doomed.remove(gone)
 

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from eosin.coordinator.groups.clearing import readable
 from eosin.coordinator.groups.consumer.consumer_groups import ConsumerGroups, HeldConsumerGroup
+from eosin.coordinator.groups.consumer.held_groups import DROPPED_PER_TURN
 from eosin.coordinator.groups.consumer.log.records import KIND_KEYS, encoded
 from eosin.coordinator.groups.consumer.log.replay import Replayed, replayed_in_steps
 from eosin.coordinator.groups.consumer.ports import ClusterTopics, NoTopics
@@ -28,7 +29,7 @@ from eosin.coordinator.groups.offset_commits import Commits, Key
 from eosin.coordinator.groups.offset_deletions import OffsetDeletions
 from eosin.coordinator.groups.ports import GroupObserver
 from eosin.coordinator.groups.rules.config import ConsumerConfigOf, GroupConfig, StreamsConfigOf
-from eosin.coordinator.groups.rules.events import BecameClassic, DeleteFailed, Deleting, Event, GroupLoaded, Unloaded
+from eosin.coordinator.groups.rules.events import BecameClassic, DeleteFailed, Deleting, Event, GroupLoaded
 from eosin.coordinator.groups.rules.expiry import Subscribed, expired_offsets, may_vanish
 from eosin.coordinator.groups.rules.group import Group, GroupState
 from eosin.coordinator.groups.rules.stats import GroupStats
@@ -46,13 +47,13 @@ from eosin.coordinator.groups.streams.streams_groups import StreamsGroups
 from eosin.coordinator.groups.subscriptions import KnownSubscription, Subscriptions
 from eosin.coordinator.ports import CoordinatorLog
 from eosin.coordinator.replay import until_committed
-from eosin.coordinator.steps import InSteps
+from eosin.coordinator.steps import InSteps, dropped
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import CorruptRecords, NewRecord
 from eosin.protocol.types import DecodeError
 from eosin.runtime.clock import Clock
-from eosin.runtime.turns import TurnQueue, outcome_in_turns
+from eosin.runtime.turns import SharedTurns, TurnQueue, outcome_in_turns
 
 _LOG: Final = logging.getLogger("eosin.coordinator.groups")
 
@@ -76,11 +77,9 @@ _REFUSALS: Final = {
 
 
 NO_TOPICS: Final = NoTopics()
-DROPPED_PER_TURN: Final = 1000
-"""Records that were read, and that nobody needs any more: each takes a microsecond."""
-
 BEGUN_PER_TURN: Final = 200
-"""Classic groups that were loaded, whose sessions begin in one turn of the event loop: each takes about 10 us."""
+"""Classic groups whose sessions begin after a load, or that go with their partition, in one turn of the event loop:
+each takes about 10 us."""
 
 EXPIRED_AT_ONCE: Final = 200
 """Offsets, and groups, that one step of an expiry looks at and deletes: one takes 5 to 15 us."""
@@ -117,8 +116,10 @@ class Shard:
         share: ShareSurroundings = NO_SHARE_STATES,
         streams_config_of: StreamsConfigOf | None = None,
         stats: GroupStats | None = None,
+        turns: SharedTurns | None = None,
     ) -> None:
-        """`observer` is told of every decision. Members are waited for on `session_clock`, by default `clock`. Consumer
+        """`observer` is told of every decision. Members are waited for on `session_clock`, by default `clock`. What is
+        done in turns of the event loop shares them with other shards if they are `turns`. Consumer
         groups subscribe to `topics`, and have the settings of `consumer_config_of`; share groups have theirs and the
         states of their partitions by `share`, streams groups theirs by `streams_config_of`."""
         self.partition = partition
@@ -127,6 +128,7 @@ class Shard:
         self._clock = clock
         self._config = config
         writer, session = LogWriter(log), session_clock or clock
+        self._turns = turns = turns or SharedTurns(clock)
         self._writer = writer
         self._confirmations = OffsetConfirmations(writer=self._writer, clock=clock, config=config)
         self.commits = Commits(writer=self._writer, clock=clock, config=config, group_appears=self._group_appears)
@@ -140,10 +142,17 @@ class Shard:
             config=config,
             topics=topics,
             classic=self.conversions,
+            turns=turns,
             config_of=consumer_config_of,
         )
         self.share = ShareGroups(
-            writer=writer, clock=clock, session_clock=session, config=config, topics=topics, config_of=share.config_of
+            writer=writer,
+            clock=clock,
+            session_clock=session,
+            config=config,
+            topics=topics,
+            turns=turns,
+            config_of=share.config_of,
         )
         self.streams = StreamsGroups(
             writer=writer,
@@ -152,6 +161,7 @@ class Shard:
             config=config,
             topics=topics,
             classic=self.conversions,
+            turns=turns,
             config_of=streams_config_of,
         )
         self.state_work = StateWork(self.share, share.states, clock=clock)
@@ -162,6 +172,7 @@ class Shard:
             self.commits,
             clock=clock,
             config=config,
+            turns=turns,
             is_active=lambda: self.state is ShardState.ACTIVE,
             settled=partial(_report, "delete the offsets of a deleted topic"),
         )
@@ -230,13 +241,12 @@ class Shard:
         streams.give(self.streams)
         if loaded.left_over:
             self.consumer.write(readable(loaded.left_over, partial(self._records_of, loader)), PendingWrite())
-        TurnQueue(self._clock, steps_per_turn=BEGUN_PER_TURN).add(self.runner.begin())
+        self._in_turns(self.runner.begin(), steps_per_turn=BEGUN_PER_TURN)
         self.deletions.resume(loader.doomed)
         if self._deleted_topics:
             self.forget_topics(self._deleted_topics)
-        TurnQueue(self._clock, steps_per_turn=DROPPED_PER_TURN).add(
-            _dropped((*loader.read, loaded.consumer_groups.groups, share.found, streams.found))
-        )
+        read = (*loader.read, loaded.consumer_groups.groups, share.found, streams.found)
+        self._in_turns(dropped(read), steps_per_turn=DROPPED_PER_TURN)
 
     async def _read(self, loader: Loader, share: LoadedShareGroups, streams: LoadedStreamsGroups) -> "_Loaded":
         """Read the log, and put its groups together beside the shard, so that nobody sees some of them only. There may
@@ -329,12 +339,9 @@ class Shard:
 
     def close(self) -> None:
         """Stop: waiting requests are answered with NOT_COORDINATOR."""
-        self.state = ShardState.CLOSED
+        was_active, self.state = self.is_active, ShardState.CLOSED
         self._confirmations.close(ErrorCode.NOT_COORDINATOR)
-        self.runner.first_events.clear()
-        for group_id in list(self.groups):
-            self.runner.happen(group_id, Unloaded())
-        self.groups.clear()
+        self._in_turns(self.runner.close(), steps_per_turn=BEGUN_PER_TURN)
         self.deletions.close()
         self.subscriptions.close()
         self._writer.close(ErrorCode.NOT_COORDINATOR)
@@ -342,6 +349,12 @@ class Shard:
         self.state_work.close()
         self.share.close()
         self.streams.close()
+        if was_active:  # else a loader still has them in its hands
+            self._in_turns(dropped(self.commits.close()), steps_per_turn=DROPPED_PER_TURN)
+
+    def _in_turns(self, work: Iterator[None], *, steps_per_turn: int) -> None:
+        """Do work in the background, so many steps of it in a turn of the event loop at most."""
+        TurnQueue(self._clock, steps_per_turn=steps_per_turn, turns=self._turns).add(work)
 
     # Groups
 
@@ -527,14 +540,6 @@ class Shard:
             gone, self._loaded_topics = self._loaded_topics.difference(topics), frozenset()
             if gone:
                 self.deletions.forget(gone)
-
-
-def _dropped(read: Iterable[dict[Any, Any]]) -> Iterator[None]:
-    """Let go of what was read, one record or group in each step: those of 10,000 members at once take 10 ms."""
-    for each in read:
-        while each:
-            each.popitem()
-            yield
 
 
 def _report(what: str, error: ErrorCode, _: int) -> None:

@@ -16,6 +16,7 @@ from eosin.coordinator.hashing import partition_for
 from eosin.coordinator.ports import CoordinatorLog, CoordinatorLogs
 from eosin.protocol.errors import ErrorCode
 from eosin.runtime.clock import Clock
+from eosin.runtime.turns import SharedTurns
 
 _REMEMBERED_GROUPS: Final = 4_096
 
@@ -47,6 +48,7 @@ class Shards:
         self._consumer_config_of = consumer_config_of
         self.stats = GroupStats()
         self._clock = clock
+        self._turns = SharedTurns(clock)
         self._session_clock = session_clock
         self._config = config
         self._shards: dict[int, Shard] = {}
@@ -140,6 +142,7 @@ class Shards:
             share=self._share,
             streams_config_of=self._streams_config_of,
             stats=self.stats,
+            turns=self._turns,
         )
         return shard
 

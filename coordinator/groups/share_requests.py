@@ -103,10 +103,10 @@ class ShareRequests:
             return shard
         return shard.share.durable(group_id) or ErrorCode.GROUP_ID_NOT_FOUND
 
-    def live_groups(self) -> list[ShareGroup]:
-        """Every share group as it is durable, as a list that may be kept over a wait."""
+    def live_groups(self) -> Iterator[ShareGroup]:
+        """Every share group as it is durable when it is taken; others may run in between."""
         found = (shard.share.durable(group_id) for shard in self._shards for group_id in shard.share.ids())
-        return [group for group in found if group is not None]
+        return (group for group in found if group is not None)
 
     def with_members(self, most: int) -> list[str]:
         """The names of share groups that have members, so many at most."""

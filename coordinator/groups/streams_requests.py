@@ -84,10 +84,10 @@ class StreamsRequests:
             return shard
         return shard.streams.durable(group_id) or ErrorCode.GROUP_ID_NOT_FOUND
 
-    def live_groups(self) -> list[StreamsGroup]:
-        """Every streams group as it is durable, as a list that may be kept over a wait."""
+    def live_groups(self) -> Iterator[StreamsGroup]:
+        """Every streams group as it is durable when it is taken; others may run in between."""
         found = (shard.streams.durable(group_id) for shard in self._shards for group_id in shard.streams.ids())
-        return [group for group in found if group is not None]
+        return (group for group in found if group is not None)
 
     def with_members(self, most: int) -> list[str]:
         """The names of streams groups that have members, so many at most."""

@@ -50,7 +50,7 @@ class GroupRounds:
         """Look at some groups."""
         groups = self._services.groups
         if not self._waiting:
-            listed = [each.group_id for each in live(groups)[:MOST_GROUPS]]
+            listed = [each.group_id for each in islice(live(groups), MOST_GROUPS)]
             self._waiting = listed[::-1]
             there = set(listed)
             for name in [each for each in self._rows if each not in there]:

@@ -4,7 +4,7 @@ Only headers are read, and of markers their one small record. Always true: an an
 the log is: at most `MOST_BATCHES` batches, or `MOST_BINS` bins of which each has looked at a few.
 """
 
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Final
 
 from eosin.broker.services import Services
@@ -94,7 +94,7 @@ class LogView:
         groups = self._services.groups
         found: list[GroupHere] = []
         slices = Slices()
-        for each in live(groups)[:MOST_GROUPS_ASKED]:
+        for each in islice(live(groups), MOST_GROUPS_ASKED):
             await slices.worked(ROW)
             error, committed = await groups.offsets.fetch(each.group_id, [partition], require_stable=False)
             if error is ErrorCode.NONE and committed and committed[0].offset >= 0:

@@ -196,10 +196,9 @@ class TopicView:
         """The groups that have offsets or partitions of the topic, and how many more there may be."""
         services = self._services
         found: list[GroupSeen] = []
-        groups = live(services.groups)
-        left_out = max(0, len(groups) - MOST_GROUPS_ASKED)
+        left_out = max(0, services.groups.group_count - MOST_GROUPS_ASKED)
         slices = Slices()
-        for group in groups[:MOST_GROUPS_ASKED]:
+        for group in islice(live(services.groups), MOST_GROUPS_ASKED):
             await slices.worked(GROUP)
             name = group.group_id
             error, committed = await services.groups.offsets.fetch(name, None, require_stable=False)

@@ -2,14 +2,14 @@
 console.md 4.3)."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup, ConsumerGroupState
 from eosin.coordinator.groups.rules.listing import CLASSIC, CONSUMER, SHARE, STREAMS
 from eosin.coordinator.groups.rules.stats import GroupStats
-from eosin.coordinator.groups.share.rules.group import ShareGroup, ShareGroupState
-from eosin.coordinator.groups.streams.rules.group import StreamsGroup, StreamsGroupState
+from eosin.coordinator.groups.share.rules.group import ShareGroupState
+from eosin.coordinator.groups.streams.rules.group import StreamsGroupState
 from eosin.observe.metrics.families import Family, Row, gauge, single
 
 PREFIX: Final = "kafka_server_group_coordinator_metrics_"
@@ -23,21 +23,19 @@ def unrevoked_partitions(group: ConsumerGroup) -> int:
 def group_counts(
     classic: int,
     consumers: Counter[str],
-    shares: Iterable[ShareGroup],
-    streams: Iterable[StreamsGroup],
+    shares: Counter[str],
+    streams: Counter[str],
     stats: GroupStats,
 ) -> Iterator[Family]:
-    """Groups of all kinds, `consumers` by their state, and what they have done."""
-    shared = Counter(group.state.value for group in shares)
-    streamed = Counter(group.state.value for group in streams)
-    totals = {CLASSIC: classic, CONSUMER: consumers.total(), SHARE: shared.total(), STREAMS: streamed.total()}
+    """Groups of all kinds, those of the new ones by their state, and what they have done."""
+    totals = {CLASSIC: classic, CONSUMER: consumers.total(), SHARE: shares.total(), STREAMS: streams.total()}
     kinds: list[Row] = [((kind,), total) for kind, total in totals.items()]
     yield gauge(f"{PREFIX}group_count", "Groups of this broker, by protocol.", kinds, "protocol")
     states: list[Row] = [((state.value,), consumers[state.value]) for state in ConsumerGroupState]
     yield gauge(f"{PREFIX}consumer_group_count", "Consumer groups (KIP-848), by state.", states, "state")
-    states = [((state.value,), shared[state.value]) for state in ShareGroupState]
+    states = [((state.value,), shares[state.value]) for state in ShareGroupState]
     yield gauge(f"{PREFIX}share_group_count", "Share groups (KIP-932), by state.", states, "state")
-    states = [((state.value,), streamed[state.value]) for state in StreamsGroupState]
+    states = [((state.value,), streams[state.value]) for state in StreamsGroupState]
     yield gauge(f"{PREFIX}streams_group_count", "Streams groups (KIP-1071), by state.", states, "state")
     # Kafka's exporters make gauges of these, though they only grow.
     text = "Rebalances of consumer groups, but for those that follow from a departure."

@@ -1,11 +1,13 @@
 """Metrics of consumer groups, with the names of kafka_exporter (console.md 4.3)."""
 
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
 from eosin.broker.services import Services
+from eosin.coordinator.groups.share.rules.group import ShareGroup
+from eosin.coordinator.groups.streams.rules.group import StreamsGroup
 from eosin.observe.metrics.families import Family, Row, gauge, single
 from eosin.observe.metrics.group_counts import group_counts, unrevoked_partitions
 from eosin.observe.survey.assigned_partitions import AssignedPartitions, owned
@@ -63,7 +65,8 @@ class GroupMetrics:
         yield single(f"{prefix}numgroups", "Classic groups of this broker.", states.total())
         for state in _STATES:
             yield single(f"{prefix}numgroups{state.lower()}", f"Groups in state {state}.", states[state])
-        shares, streams = services.groups.share.live_groups(), services.groups.streams.live_groups()
+        shares = await self._states(services.groups.share.live_groups())
+        streams = await self._states(services.groups.streams.live_groups())
         for family in group_counts(states.total(), consumers, shares, streams, services.groups.stats):
             yield family
         text = "Partitions of a consumer group (KIP-848) that a member was told to give up, and has not yet."
@@ -113,6 +116,13 @@ class GroupMetrics:
         yield gauge("eosin_consumergroup_record_lag", text, record_lags, *by_partition, "isolation")
         for family in _sums_by_topic(sums):
             yield family
+
+    async def _states(self, groups: Iterable[ShareGroup | StreamsGroup]) -> Counter[str]:
+        """Number of groups in each state."""
+        states: Counter[str] = Counter()
+        async for some in in_slices(groups):
+            states.update(group.state.value for group in some)
+        return states
 
     async def _consumers(
         self,

@@ -1,5 +1,8 @@
 """`AnyGroup`: a group of any kind, as this broker coordinates it."""
 
+from collections.abc import Iterator
+from itertools import chain
+
 from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup
 from eosin.coordinator.groups.coordinator import GroupCoordinator
 from eosin.coordinator.groups.rules.group import Group
@@ -20,14 +23,14 @@ def described(groups: GroupCoordinator, group_id: str) -> AnyGroup | ErrorCode:
     return ErrorCode.GROUP_ID_NOT_FOUND
 
 
-def live(groups: GroupCoordinator) -> list[AnyGroup]:
-    """Every group that is there, as a list that may be kept over a wait."""
-    return [
-        *groups.live_groups(),
-        *groups.live_consumer_groups(),
-        *groups.share.live_groups(),
-        *groups.streams.live_groups(),
-    ]
+def live(groups: GroupCoordinator) -> Iterator[AnyGroup]:
+    """Every group that is there, as it is when it is taken; others may run in between."""
+    return chain(
+        groups.live_groups(),
+        groups.live_consumer_groups(),
+        groups.share.live_groups(),
+        groups.streams.live_groups(),
+    )
 
 
 def kind_of(group: AnyGroup) -> str:

@@ -3,7 +3,8 @@
 Work is counted before it is done, not timed, so a walk is cut at the same places on every machine.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
+from itertools import islice
 from typing import Final, TypeVar
 
 from eosin.runtime.turns import next_turn
@@ -37,12 +38,11 @@ class Slices:
             await next_turn()
 
 
-async def in_slices(things: Sequence[T], units: int = 1) -> AsyncIterator[Sequence[T]]:
-    """`things`, each of them `units` of work, as many at a time as fit a slice; others run after each. They must not
-    change meanwhile: give a copy."""
-    size = max(1, SLICE // units)
-    for first in range(0, len(things), size):
-        some = things[first : first + size]
+async def in_slices(things: Iterable[T], units: int = 1) -> AsyncIterator[Sequence[T]]:
+    """`things`, each of them `units` of work, as many at a time as fit a slice; others run after each. A collection
+    must not change meanwhile: give a copy."""
+    size, left = max(1, SLICE // units), iter(things)
+    while some := tuple(islice(left, size)):
         yield some
         if len(some) == size:
             await next_turn()

@@ -2,13 +2,15 @@
 
 import asyncio
 import socket
+from functools import partial
+from itertools import pairwise
 
 import pytest
 from manual_clock import PausingClock
 from waiting import HANG_S
 
-from eosin.runtime.clock import SystemClock, pause
-from eosin.runtime.running_time import BEAT_MS, LONGEST_STEP_MS
+from eosin.runtime.clock import SystemClock, Timer, pause
+from eosin.runtime.running_time import BEAT_MS, CALLS_MS, LONGEST_STEP_MS
 
 
 @pytest.fixture
@@ -116,6 +118,46 @@ def test_cancelling_after_it_has_passed_is_harmless(clock: PausingClock) -> None
     clock.advance(5000)
     assert len(later) == 1
     assert clock.pending == 0
+
+
+def test_deadlines_that_pass_together_are_called_in_turns_with_everybody_else(clock: PausingClock) -> None:
+    called: list[int] = []
+    of_others: list[int] = []
+
+    def call() -> None:
+        called.append(clock.elapsed_ms())
+        clock.pause(1)  # it takes so long
+        clock.call_soon(lambda: of_others.append(len(called)))
+
+    for _ in range(100):
+        clock.start_deadline(5000, call)
+    clock.advance(5500)
+    assert len(called) == 100
+    assert max(later - earlier for earlier, later in pairwise([0, *of_others])) == CALLS_MS
+
+
+def test_a_client_that_is_heard_before_its_turn_is_not_held_to_its_deadline(clock: PausingClock) -> None:
+    deadlines: list[Timer] = []
+    called: list[int] = []
+
+    def call(number: int) -> None:
+        called.append(number)
+        clock.pause(CALLS_MS)
+        deadlines[-1 - number].cancel()
+
+    for number in range(10):
+        deadlines.append(clock.start_deadline(5000, partial(call, number)))
+    clock.advance(5500)
+    assert called == [0, 1, 2, 3, 4]
+
+
+def test_what_goes_wrong_at_one_deadline_keeps_nobody_from_theirs(clock: PausingClock) -> None:
+    clock.start_deadline(5000, lambda: 1 // 0)  # type: ignore[arg-type,return-value]
+    calls = passed(clock, 5000)
+    with pytest.raises(ZeroDivisionError):
+        clock.advance(5500)
+    clock.advance(1)
+    assert len(calls) == 1
 
 
 @pytest.mark.process

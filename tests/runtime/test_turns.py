@@ -8,16 +8,18 @@ from collections.abc import Iterator
 
 from manual_clock import ManualClock
 
-from eosin.runtime.turns import TURN_MS, TurnQueue, next_turn
+from eosin.runtime.turns import TURN_MS, SharedTurns, TurnQueue, next_turn
 
 
 class Jobs:
     """A queue, and what was done."""
 
-    def __init__(self, steps_per_turn: int, *, step_ms: float = 0) -> None:
-        self.clock = ManualClock()
-        self.queue = TurnQueue(self.clock, steps_per_turn=steps_per_turn)
-        self.done: list[str] = []
+    def __init__(self, steps_per_turn: int, *, step_ms: float = 0, beside: "Jobs | None" = None) -> None:
+        """`beside`: another queue with which this one shares its turns."""
+        self.clock = ManualClock() if beside is None else beside.clock
+        self.turns = SharedTurns(self.clock) if beside is None else beside.turns
+        self.queue = TurnQueue(self.clock, steps_per_turn=steps_per_turn, turns=self.turns)
+        self.done: list[str] = [] if beside is None else beside.done
         self._step_ms = step_ms
 
     def add(self, name: str, steps: int) -> None:
@@ -68,6 +70,49 @@ async def test_steps_that_take_long_end_a_turn_early() -> None:
     assert jobs.done == ["a"]
     await jobs.queue.finished()
     assert jobs.done == ["a"] * 3
+
+
+async def of_turns(jobs: Jobs, steps: int) -> list[str]:
+    """What is done in each turn of the loop, until it is so many steps."""
+    turns, before = [], 0
+    while before < steps:
+        turns.append("".join(jobs.done[before:]))
+        before = len(jobs.done)
+        await asyncio.sleep(0)
+    return turns
+
+
+async def test_queues_that_share_turns_do_together_what_one_does_and_go_on_one_after_the_other() -> None:
+    jobs = Jobs(4)
+    for name in "abc":
+        Jobs(4, beside=jobs).add(name, 8)
+    turns = await of_turns(jobs, 24)
+    assert max(map(len, turns)) == 4
+    assert [each for each in turns if each][:4] == ["aaaa", "aaaa", "bbbb", "cccc"]
+
+
+async def test_of_queues_with_steps_of_different_size_each_takes_its_part_of_a_turn() -> None:
+    jobs = Jobs(10)
+    jobs.add("a", 5)
+    Jobs(2, beside=jobs).add("b", 4)
+    assert [each for each in await of_turns(jobs, 9) if each] == ["aaaaab", "bb", "b"]
+
+
+async def test_steps_that_take_long_end_the_turn_of_all_queues() -> None:
+    jobs = Jobs(100, step_ms=TURN_MS)
+    for name in "abc":
+        Jobs(100, step_ms=TURN_MS, beside=jobs).add(name, 1)
+    assert [each for each in await of_turns(jobs, 3) if each] == ["a", "b", "c"]
+
+
+async def test_a_queue_whose_jobs_were_finished_meanwhile_takes_nobodys_turn() -> None:
+    jobs = Jobs(1)
+    other = Jobs(1, beside=jobs)
+    jobs.add("a", 3)
+    other.add("b", 3)
+    jobs.queue.finish()
+    await other.queue.finished()
+    assert sorted(jobs.done) == ["a"] * 3 + ["b"] * 3
 
 
 async def test_waiting_callers_are_woken_when_all_jobs_are_done() -> None:

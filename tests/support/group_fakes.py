@@ -175,7 +175,7 @@ class CountingChance:
 
 
 class Broker:
-    """A group coordinator over one fake log, and short words for what clients do to it."""
+    """A group coordinator over fake logs, by default over one, and short words for what clients do to it."""
 
     def __init__(
         self,
@@ -186,12 +186,13 @@ class Broker:
         confirms_responses: bool = False,
         topics: ClusterTopics = NO_TOPICS,
         share: ShareSurroundings = NO_SHARE_STATES,
+        partitions: int = 1,
     ) -> None:
         self.confirms_responses = confirms_responses
         self.share = share
         self.topics = topics
         self.clock = clock or ManualClock()
-        self.logs = FakeOffsetsLogs()
+        self.logs = FakeOffsetsLogs(partitions)
         if log is not None:
             self.logs.logs[0] = log
         self.transactions = FakeTransactions()

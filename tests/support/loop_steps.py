@@ -1,4 +1,5 @@
-"""Measure the steps of an event loop: processor time of its thread, so that a busy machine does not matter."""
+"""Measure the steps and the turns of an event loop: processor time of its thread, so that a busy machine does not
+matter."""
 
 import asyncio
 import functools
@@ -51,6 +52,32 @@ class LoopSteps:
         result = function(*args, **kwargs)
         self.took(time.thread_time() - began, function)
         return result
+
+
+class LoopTurns:
+    """While it is entered, keeps the longest turn of the event loop that runs, which is all steps that were ready
+    together. The garbage collector rests."""
+
+    def __init__(self) -> None:
+        self.longest_s = 0.0
+        self._began = 0.0
+        self._is_over = False
+
+    def __enter__(self) -> Self:
+        gc.disable()
+        self._began = time.thread_time()
+        asyncio.get_running_loop().call_soon(self._turn)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._is_over = True
+        gc.enable()
+
+    def _turn(self) -> None:
+        if not self._is_over:
+            now = time.thread_time()
+            self.longest_s, self._began = max(self.longest_s, now - self._began), now
+            asyncio.get_running_loop().call_soon(self._turn)
 
 
 def _what_runs(handle: Any) -> Any:

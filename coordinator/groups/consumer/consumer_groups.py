@@ -43,7 +43,7 @@ from eosin.coordinator.groups.rules.group import Group
 from eosin.coordinator.groups.rules.write_errors import of_consumer_group
 from eosin.protocol.errors import ErrorCode
 from eosin.runtime.clock import Clock
-from eosin.runtime.turns import TurnQueue
+from eosin.runtime.turns import SharedTurns
 
 SESSIONS_PER_TURN: Final = 1000
 """Members of groups that were loaded, whose sessions begin in one turn of the event loop: some milliseconds."""
@@ -83,12 +83,14 @@ class ConsumerGroups(HeldGroups[ConsumerGroup, HeldConsumerGroup]):
         config: GroupConfig,
         topics: ClusterTopics,
         classic: ClassicSide,
+        turns: SharedTurns,
         config_of: ConsumerConfigOf | None = None,
     ) -> None:
-        """Members are waited for on `session_clock`. Names go over to `classic`, and come from there. `config_of` tells
-        the settings of a group; by default they are those of `config`."""
-        timers = MemberTimers(session_clock, self._fired)
-        super().__init__(timers, writer=writer, clock=clock, config=config, topics=topics)
+        """Members are waited for on `session_clock`; work on very many of them is done in `turns`. Names go over to
+        `classic`, and come from there. `config_of` tells the settings of a group; by default they are those of
+        `config`."""
+        timers = MemberTimers[TimerKey](session_clock, self._fired)
+        super().__init__(timers, writer=writer, clock=clock, config=config, topics=topics, turns=turns)
         self._classic = classic
         self._computations = TargetComputations(clock=clock, keep=self._target_computed)
         self._leaving: dict[str, HeldConsumerGroup] = {}
@@ -118,7 +120,7 @@ class ConsumerGroups(HeldGroups[ConsumerGroup, HeldConsumerGroup]):
         """Begin with these groups, which the log has: every member has a whole session, and to revoke a whole
         rebalance timeout (consumer-groups.md 12.5)."""
         self._held = held
-        TurnQueue(self._clock, steps_per_turn=SESSIONS_PER_TURN).add(self._loaded(list(held.values())))
+        self._in_turns(self._loaded(list(held.values())), steps_per_turn=SESSIONS_PER_TURN)
 
     def _loaded(self, loaded: Sequence[HeldConsumerGroup]) -> Iterator[None]:
         """Report a group, unless it has decided something since, and begin its sessions; a member in each step."""
@@ -131,7 +133,7 @@ class ConsumerGroups(HeldGroups[ConsumerGroup, HeldConsumerGroup]):
             yield
 
     def _start_timers(self, groups: Sequence[ConsumerGroup]) -> None:
-        TurnQueue(self._clock, steps_per_turn=SESSIONS_PER_TURN).add(self._sessions_begin(groups))
+        self._in_turns(self._sessions_begin(groups), steps_per_turn=SESSIONS_PER_TURN)
 
     def _sessions_begin(self, groups: Sequence[ConsumerGroup]) -> Iterator[None]:
         """Begin the session of a member in each step. One that has sent a heartbeat since has its own."""
@@ -157,8 +159,7 @@ class ConsumerGroups(HeldGroups[ConsumerGroup, HeldConsumerGroup]):
         """Stop every timer. Nothing is answered any more but by the writer, which ends first."""
         self._search.close()
         self._computations.close()
-        self._timers.close()
-        self._held.clear()
+        self._stop()
         self._leaving.clear()
 
     # Events

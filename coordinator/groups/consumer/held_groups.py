@@ -4,8 +4,8 @@ A decision counts for the next one at once, and for those who only read when its
 values: the one that requests are decided by, and the durable one.
 """
 
-from collections.abc import Sequence
-from typing import Any, Generic, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, Generic, TypeVar
 
 from eosin.coordinator.groups.consumer.member_timers import MemberTimers, TimerKey
 from eosin.coordinator.groups.consumer.ports import ClusterTopics
@@ -20,8 +20,13 @@ from eosin.coordinator.groups.log import records as group_records
 from eosin.coordinator.groups.log.writer import LogWriter, Settled
 from eosin.coordinator.groups.rules.config import GroupConfig
 from eosin.coordinator.groups.rules.stats import GroupStats
+from eosin.coordinator.steps import dropped
 from eosin.protocol.records.batch import NewRecord
 from eosin.runtime.clock import Clock
+from eosin.runtime.turns import SharedTurns, TurnQueue
+
+DROPPED_PER_TURN: Final = 1000
+"""Groups, and records of a load, that nobody needs any more: each takes a microsecond."""
 
 _Group = TypeVar("_Group")
 
@@ -50,14 +55,22 @@ class HeldGroups(Generic[_Group, _Held]):
     """The groups of one kind, by id, in one partition of `__consumer_offsets`."""
 
     def __init__(
-        self, timers: MemberTimers, *, writer: LogWriter, clock: Clock, config: GroupConfig, topics: ClusterTopics
+        self,
+        timers: MemberTimers[TimerKey],
+        *,
+        writer: LogWriter,
+        clock: Clock,
+        config: GroupConfig,
+        topics: ClusterTopics,
+        turns: SharedTurns,
     ) -> None:
-        """`timers` are those of their members."""
+        """`timers` are those of their members; work on very many groups is done in `turns`."""
         self._timers = timers
         self._writer = writer
         self._clock = clock
         self._config = config
         self._topics = topics
+        self._turns = turns
         self._held: dict[str, _Held] = {}
         self._hashes = TopicHashes(topics.partition_racks)
         self.stats = GroupStats()
@@ -102,6 +115,15 @@ class HeldGroups(Generic[_Group, _Held]):
     def end_session(self, group_id: str, member_id: str) -> bool:
         """End the session of a member as if it had been silent for all of it; False where there is none."""
         return self._timers.run_out(TimerKey(group_id, ConsumerTimerKind.SESSION, member_id))
+
+    def _stop(self) -> None:
+        """Stop every timer, and forget all groups: there may be very many, so they go in turns."""
+        held, self._held = self._held, {}
+        self._in_turns(dropped((held, self._timers.close())), steps_per_turn=DROPPED_PER_TURN)
+
+    def _in_turns(self, work: Iterator[None], *, steps_per_turn: int) -> None:
+        """Do work in the background, so many steps of it in a turn of the event loop at most."""
+        TurnQueue(self._clock, steps_per_turn=steps_per_turn, turns=self._turns).add(work)
 
     def write(self, records: Sequence[NewRecord], settled: Settled) -> None:
         """Write records of the partition's groups."""

@@ -1,16 +1,16 @@
-"""`MemberTimers`: the sessions and rebalance timeouts of the members of consumer groups.
+"""`MemberTimers`: the sessions and other timeouts of the members of groups.
 
-10,000 members send 2,000 heartbeats a second, and each begins a session anew; after a pause of the broker all of them
-may end at once. So one deadline runs, that of the timer that was to end first, and a session that begins anew is only
-checked when its first end would have come. Always true: a timer runs out once, after its time and after the sockets
-were read since (`RunningTime`); those that run out together do so in turns with everybody else, and one that begins
-anew before its turn does not run out.
+10,000 members send 2,000 heartbeats a second, and each begins a session anew; when a network breaks all of them end at
+once. So one deadline runs, that of the timer that was to end first, and a session that begins anew is only checked when
+its first end would have come. Always true: a timer runs out once, after its time and after the sockets were read since
+(`RunningTime`); those that run out together do so in turns with everybody else, and with those of other partitions; one
+that begins anew before its turn does not run out.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterator
 from heapq import heapify, heappop, heappush
 from itertools import count
-from typing import Final, NamedTuple
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from eosin.coordinator.groups.consumer.rules.events import ConsumerTimer, ConsumerTimerKind
 from eosin.runtime.clock import Clock, Timer
@@ -33,6 +33,9 @@ class TimerKey(NamedTuple):
         return ConsumerTimer(self.kind, self.member_id)
 
 
+_Key = TypeVar("_Key", bound=Hashable)
+
+
 class _Running:
     """A timer that runs."""
 
@@ -46,15 +49,15 @@ class _Running:
         """The time of the next check of it: not after it is due."""
 
 
-class MemberTimers:
-    """The timers of one partition's groups."""
+class MemberTimers(Generic[_Key]):
+    """The timers of one partition's groups of one kind."""
 
-    def __init__(self, clock: Clock, fired: Callable[[TimerKey, int], None]) -> None:
+    def __init__(self, clock: Clock, fired: Callable[[_Key, int], None]) -> None:
         """Members are waited for on `clock`. `fired` is called with the epoch that its timer was started with."""
         self._clock = clock
         self._fired = fired
-        self._running: dict[TimerKey, _Running] = {}
-        self._queue: list[tuple[float, int, TimerKey]] = []
+        self._running: dict[_Key, _Running] = {}
+        self._queue: list[tuple[float, int, _Key]] = []
         """The times of checks; entries of timers that are gone or were queued again stay in it."""
         self._order = count()
         self._next: Timer | None = None
@@ -62,13 +65,17 @@ class MemberTimers:
         """The time of the next check."""
         self._is_checking = False
 
-    def __contains__(self, key: TimerKey) -> bool:
+    def __contains__(self, key: _Key) -> bool:
         return key in self._running
 
     def __len__(self) -> int:
         return len(self._running)
 
-    def start(self, key: TimerKey, delay_ms: float, *, epoch: int) -> None:
+    def running(self) -> Iterator[tuple[_Key, float]]:
+        """The timers that run, and when each is due (`Clock.running_ms`)."""
+        return ((key, each.due_ms) for key, each in list(self._running.items()))
+
+    def start(self, key: _Key, delay_ms: float, *, epoch: int) -> None:
         """Start or restart a timer."""
         due_ms = self._clock.running_ms() + max(0.0, delay_ms)
         running = self._running.get(key)
@@ -83,14 +90,16 @@ class MemberTimers:
         if not self._is_checking and (self._next is None or due_ms < self._until_ms):
             self._schedule()
 
-    def cancel(self, key: TimerKey) -> None:
+    def cancel(self, key: _Key) -> None:
         """Stop a timer; it may not be running."""
         self._running.pop(key, None)
-        if len(self._queue) > 2 * len(self._running) + LEAST_DROPPED:
+        if not self._running and not self._is_checking:
+            self.close()  # nobody is waited for
+        elif len(self._queue) > 2 * len(self._running) + LEAST_DROPPED:
             self._queue = [each for each in self._queue if self._counts(each)]
             heapify(self._queue)
 
-    def run_out(self, key: TimerKey) -> bool:
+    def run_out(self, key: _Key) -> bool:
         """Let a timer run out before its time; False if it does not run."""
         running = self._running.get(key)
         if running is None:
@@ -99,23 +108,23 @@ class MemberTimers:
         self._fired(key, running.epoch)
         return True
 
-    def left_ms(self, key: TimerKey) -> float | None:
+    def left_ms(self, key: _Key) -> float | None:
         """Time until a timer runs out, below 0 if its turn has not come yet; None if it does not run."""
         running = self._running.get(key)
         return None if running is None else running.due_ms - self._clock.running_ms()
 
-    def close(self) -> None:
-        """Stop all timers."""
+    def close(self) -> dict[Any, Any]:
+        """Stop all timers. Returns what is left of them: to let go of very many at once takes long."""
         if self._next is not None:
             self._next.cancel()
             self._next = None
-        self._running.clear()
-        self._queue.clear()
+        stopped, self._running, self._queue = self._running, {}, []
+        return stopped
 
-    def _enqueue(self, due_ms: float, key: TimerKey) -> None:
+    def _enqueue(self, due_ms: float, key: _Key) -> None:
         heappush(self._queue, (due_ms, next(self._order), key))
 
-    def _counts(self, entry: tuple[float, int, TimerKey]) -> bool:
+    def _counts(self, entry: tuple[float, int, _Key]) -> bool:
         running = self._running.get(entry[2])
         return running is not None and running.queued_ms == entry[0]
 
@@ -140,8 +149,8 @@ class MemberTimers:
             self._is_checking = False
             if is_done:
                 self._schedule()
-            else:
-                self._next = self._clock.call_soon(self._check)
+            else:  # behind the deadlines of others that have passed
+                self._next = self._clock.start_deadline(0, self._check)
 
     def _run_out(self, end_ms: int) -> bool:
         """The same; False if time was up before."""

@@ -14,6 +14,7 @@ from eosin.coordinator.replay import exhaust
 from eosin.protocol.names import INTERNAL_TOPICS
 from eosin.runtime.clock import Clock
 from eosin.runtime.name_patterns import InvalidPattern, matcher
+from eosin.runtime.turns import next_turn
 
 INTERNAL: tuple[str, ...] = ("__", "^__")
 """The beginnings of patterns that are meant for internal topics: `.*` is not."""
@@ -56,6 +57,7 @@ class RegexSearch:
             task.cancel()
 
     async def _search(self, group_id: str, patterns: tuple[str, ...], may_describe: MayDescribe) -> None:
+        await next_turn()  # a topic that comes has all groups look for theirs
         version, names = self._topics.metadata_version, tuple(self._topics.topics)
         matched: dict[str, list[str]] = {pattern: [] for pattern in patterns}
         await exhaust(_matching(names, matched))

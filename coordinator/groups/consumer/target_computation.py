@@ -1,8 +1,9 @@
 """`TargetComputations`: computes the targets of large groups beside their decisions (consumer-groups.md 6).
 
 A target of 10,000 members takes a tenth of a second, and as long again to write. So it takes many turns of the event
-loop, on the group as it was when it began. Always true: at most one target of a group is being computed; its parts are
-kept in their order, none after one that the log did not take. One that has failed is not computed again for a while,
+loop, on the group as it was when it began, and none in that of the decision: many groups may lose members at once.
+Always true: at most one target of a group is being computed; its parts are kept in their order, none after one that the
+log did not take. One that has failed is not computed again for a while,
 since every heartbeat asks for it.
 """
 
@@ -63,6 +64,7 @@ class TargetComputations(Generic[_Part]):
             self._start(group_id, self._clock.sleep(RETRY_MS))
 
     async def _compute(self, group_id: str, target: InSteps[Iterator[_Part]]) -> None:
+        await next_turn()
         for part in await outcome_in_turns(target, self._clock):
             await next_turn()
             if not self._keep(group_id, part):

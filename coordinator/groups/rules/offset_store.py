@@ -8,7 +8,7 @@ later COMMIT cannot bring back what was deleted.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from eosin.protocol.names import TopicPartition
 
@@ -71,6 +71,16 @@ class OffsetStore:
         self._committed.clear()
         self._pending.clear()
         self._holders.clear()
+
+    def tables(self) -> Iterator[dict[Any, Any]]:
+        """All that it consists of, parts before what holds them, for whoever lets go of it piece by piece."""
+        yield from self._committed.values()
+        yield self._committed
+        for groups in self._pending.values():
+            yield from groups.values()
+        yield self._pending
+        yield from self._holders.values()
+        yield self._holders
 
     # What happens to it, in the order of the log
 
@@ -176,6 +186,11 @@ class OffsetStore:
     def is_empty(self, group_id: str) -> bool:
         """True if the group has neither committed nor pending offsets."""
         return group_id not in self._committed and group_id not in self._holders
+
+    @property
+    def are_none(self) -> bool:
+        """True if no group has any offset."""
+        return not (self._committed or self._holders)
 
     def group_ids(self) -> dict[str, None]:
         """Every group with a committed or pending offset, each once, in a stable order."""

@@ -36,13 +36,12 @@ from eosin.coordinator.groups.share.rules.targets import target_in_steps
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import Uuid
 from eosin.runtime.clock import Clock
-from eosin.runtime.turns import TurnQueue
+from eosin.runtime.turns import SharedTurns
 
 PER_TURN: Final = 1000
 """Members whose sessions begin after a load in one turn of the event loop."""
 LOOKS_PER_TURN: Final = 50
-"""Groups whose topics are looked at in one turn, of one partition of `__consumer_offsets`: a topic that goes has all
-partitions look at theirs at once."""
+"""Groups whose topics are looked at in one turn, when a topic goes."""
 
 
 class HeldShareGroup(HeldGroup[ShareGroup]):
@@ -71,12 +70,13 @@ class ShareGroups(HeldGroups[ShareGroup, HeldShareGroup]):
         session_clock: Clock,
         config: GroupConfig,
         topics: ClusterTopics,
+        turns: SharedTurns,
         config_of: ShareConfigOf | None = None,
     ) -> None:
-        """Members are waited for on `session_clock`. `config_of` tells the settings of a group; by default they are
-        those of `config`."""
-        timers = MemberTimers(session_clock, self._fired)
-        super().__init__(timers, writer=writer, clock=clock, config=config, topics=topics)
+        """Members are waited for on `session_clock`; work on very many of them is done in `turns`. `config_of` tells
+        the settings of a group; by default they are those of `config`."""
+        timers = MemberTimers[TimerKey](session_clock, self._fired)
+        super().__init__(timers, writer=writer, clock=clock, config=config, topics=topics, turns=turns)
         self._computations = TargetComputations(clock=clock, keep=self._target_computed)
         self.observer: ShareGroupObserver | None = None
         self.config_of: ShareConfigOf = config_of or (lambda _: config.share)
@@ -86,7 +86,7 @@ class ShareGroups(HeldGroups[ShareGroup, HeldShareGroup]):
     def load(self, held: dict[str, HeldShareGroup]) -> None:
         """Begin with these groups, which the log has: every member has a whole session."""
         self._held = held
-        TurnQueue(self._clock, steps_per_turn=PER_TURN).add(self._loaded(list(held.values())))
+        self._in_turns(self._loaded(list(held.values())), steps_per_turn=PER_TURN)
 
     def _loaded(self, loaded: Sequence[HeldShareGroup]) -> Iterator[None]:
         """Report a group, unless it has decided something since, and begin its sessions; a member in each step."""
@@ -116,8 +116,7 @@ class ShareGroups(HeldGroups[ShareGroup, HeldShareGroup]):
     def close(self) -> None:
         """Stop every timer. Nothing is answered any more but by the writer, which ends first."""
         self._computations.close()
-        self._timers.close()
-        self._held.clear()
+        self._stop()
 
     # Events
 
@@ -208,7 +207,7 @@ class ShareGroups(HeldGroups[ShareGroup, HeldShareGroup]):
     def forget_topics(self, names: frozenset[str] | None = None) -> None:
         """Leave topics with these names, by default with any, out of the lists of states if they are not there any
         more: they may have come back under other ids. A group in each step, in the background."""
-        TurnQueue(self._clock, steps_per_turn=LOOKS_PER_TURN).add(self._topics_go(self.ids(), names))
+        self._in_turns(self._topics_go(self.ids(), names), steps_per_turn=LOOKS_PER_TURN)
 
     def _topics_go(self, group_ids: Sequence[str], names: frozenset[str] | None) -> Iterator[None]:
         for group_id in group_ids:

@@ -38,7 +38,7 @@ from eosin.coordinator.groups.streams.rules.heartbeat import DELAY_TIMER
 from eosin.coordinator.groups.streams.rules.targets import target_in_steps
 from eosin.protocol.errors import ErrorCode
 from eosin.runtime.clock import Clock
-from eosin.runtime.turns import TurnQueue
+from eosin.runtime.turns import SharedTurns
 
 PER_TURN: Final = 1000
 """Members whose timers begin after a load in one turn of the event loop."""
@@ -79,12 +79,13 @@ class StreamsGroups(HeldGroups[StreamsGroup, HeldStreamsGroup]):
         config: GroupConfig,
         topics: ClusterTopics,
         classic: ClassicSide,
+        turns: SharedTurns,
         config_of: StreamsConfigOf | None = None,
     ) -> None:
-        """Members are waited for on `session_clock`. `config_of` tells the settings of a group; by default they are
-        those of `config`."""
-        timers = MemberTimers(session_clock, self._fired)
-        super().__init__(timers, writer=writer, clock=clock, config=config, topics=topics)
+        """Members are waited for on `session_clock`; work on very many of them is done in `turns`. `config_of` tells
+        the settings of a group; by default they are those of `config`."""
+        timers = MemberTimers[TimerKey](session_clock, self._fired)
+        super().__init__(timers, writer=writer, clock=clock, config=config, topics=topics, turns=turns)
         self._classic = classic
         self._computations = TargetComputations(clock=clock, keep=self._target_computed)
         self.observer: StreamsGroupObserver | None = None
@@ -95,7 +96,7 @@ class StreamsGroups(HeldGroups[StreamsGroup, HeldStreamsGroup]):
     def load(self, held: dict[str, HeldStreamsGroup]) -> None:
         """Begin with these groups, which the log has: every member has a whole session."""
         self._held = held
-        TurnQueue(self._clock, steps_per_turn=PER_TURN).add(self._loaded(list(held.values())))
+        self._in_turns(self._loaded(list(held.values())), steps_per_turn=PER_TURN)
 
     def _loaded(self, loaded: Sequence[HeldStreamsGroup]) -> Iterator[None]:
         """Report a group, unless it has decided something since, and begin its timers; a member in each step."""
@@ -112,7 +113,7 @@ class StreamsGroups(HeldGroups[StreamsGroup, HeldStreamsGroup]):
         return self._clock.now_ms() % _ENDPOINT_EPOCHS
 
     def _begin_timers(self, groups: Sequence[StreamsGroup]) -> None:
-        TurnQueue(self._clock, steps_per_turn=PER_TURN).add(self._timers_begin(groups))
+        self._in_turns(self._timers_begin(groups), steps_per_turn=PER_TURN)
 
     def _timers_begin(self, groups: Sequence[StreamsGroup]) -> Iterator[None]:
         """Begin the timers of a member in each step. One that has sent a heartbeat since has its own."""
@@ -145,8 +146,7 @@ class StreamsGroups(HeldGroups[StreamsGroup, HeldStreamsGroup]):
     def close(self) -> None:
         """Stop every timer. Nothing is answered any more but by the writer, which ends first."""
         self._computations.close()
-        self._timers.close()
-        self._held.clear()
+        self._stop()
 
     # Events
 

@@ -2,21 +2,25 @@
 letters from being written: a full disk, a topic that is gone, one that forbids it."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
 from data_broker import batch, settle
+from manual_clock import ManualClock
 from share_fakes import ACCEPT, REJECT, RELEASE, FakeShareStateStore, StoredState, Worker, Workers, acquired, values
 
-from eosin.broker.sharing.dead_letters import DURABLE_MS, LONGEST_RETRY_MS
+from eosin.broker.sharing.dead_letters import DURABLE_MS, LONGEST_RETRY_MS, LetterQueue, LetterSource
 from eosin.broker.sharing.led_share_partition import START_WRITE_MS
+from eosin.broker.sharing.rules.window import DeadRecords
 from eosin.coordinator.groups.rules.config import ShareGroupConfig
 from eosin.coordinator.share_states import DeliveryState, StateBatch
 from eosin.model.cluster import ConfigChange
 from eosin.model.features import DEAD_LETTERS_LEVEL, SHARE_VERSION
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.names import IsolationLevel
+from eosin.protocol.names import IsolationLevel, TopicPartition
 from eosin.protocol.records.batch import Record, batches, iter_records
 from eosin.protocol.records.compression import Compression
 from eosin.storage.results.log_results import ReadResult
@@ -379,3 +383,36 @@ CONFIG_OF_ONE = ShareGroupConfig(
     deadletterqueue_copy_record_enable=True,
     delivery_count_limit=1,
 )
+
+
+async def test_the_letters_of_share_partitions_whose_records_die_together_are_written_in_turns() -> None:
+    written: list[str] = []
+
+    class Letters:
+        clock = ManualClock()
+
+        async def write(self, source: LetterSource, dead: Sequence[DeadRecords]) -> Sequence[DeadRecords]:
+            written.append(source.group_id)
+            return dead[:1]
+
+    done: list[DeadRecords] = []
+    letters: Any = Letters()
+    nothing: Any = None
+    for number in range(20):
+        source = LetterSource(f"g-{number}", TopicPartition("orders", 0), nothing, nothing)
+        LetterQueue(source, letters, done.extend).add([DeadRecords(first, first + 1, 1, True) for first in (0, 5)])
+    counts = [0]
+    while len(done) < 40:
+        await asyncio.sleep(0)
+        counts.append(len(written))
+    assert max(later - earlier for earlier, later in pairwise(counts)) == 1
+    assert sorted(written) == sorted(f"g-{number}" for number in (*range(20), *range(20)))
+
+
+async def test_letters_that_have_not_had_their_turn_are_left_to_the_next_leader() -> None:
+    nobody: Any = None
+    queue = LetterQueue(LetterSource("g", TopicPartition("orders", 0), nobody, nobody), nobody, lambda dead: None)
+    queue.add([DeadRecords(0, 1, 1, True)])
+    queue.end()
+    assert queue.sending is not None
+    await queue.sending

@@ -134,6 +134,20 @@ async def test_what_is_committed_behind_the_deletion_stays(broker: Broker) -> No
     assert list(offsets_of(broker).committed("g")) == [partitions[0]]
 
 
+async def test_very_many_offsets_go_with_their_partition_in_turns(broker: Broker) -> None:
+    hold(broker, 50_000)
+    shard, offsets = shard_of(broker), offsets_of(broker)
+    for number in range(2_000):
+        offsets.put_pending(number, "g", TopicPartition("audit", number), CommittedOffset(1, -1, "", 0))
+    broker.groups.topic_deleted("orders")
+    with LoopSteps() as steps:
+        steps.begin(broker.groups.resign, 0)
+        await until(lambda: not shard._turns._waiting)
+    assert steps.longest_s < MOST_S, (steps.longest, steps.longest_s)
+    assert offsets.is_empty("g")
+    assert not shard.deletions.are_under_way
+
+
 # Expiry
 
 
@@ -178,6 +192,7 @@ async def test_very_many_offsets_of_a_consumer_group_expire_in_steps(broker: Bro
     shard_of(broker).consumer.load({"c": HeldConsumerGroup(group, group)})
     broker.clock.pause(8 * DAY)
     assert len(passes(broker)) > 2
+    await turns()
     assert not offsets_of(broker).committed("c")
     assert shard_of(broker).consumer.current("c") is None
 

@@ -1,10 +1,13 @@
 """Timers of members: one deadline serves all, and those that run out together do so in turns."""
 
+from itertools import pairwise
+
 from manual_clock import ManualClock, PausingClock, TickingClock
 from waiting import settled
 
 from eosin.coordinator.groups.consumer.member_timers import LEAST_DROPPED, MemberTimers, TimerKey
 from eosin.coordinator.groups.consumer.rules.events import ConsumerTimerKind
+from eosin.runtime.turns import TURN_MS
 
 SESSION_MS = 45_000
 
@@ -18,7 +21,7 @@ class Fired:
 
     def __init__(self, clock: ManualClock) -> None:
         self.clock = clock
-        self.timers = MemberTimers(clock, self.add)
+        self.timers = MemberTimers[TimerKey](clock, self.add)
         self.seen: list[tuple[str, int, int]] = []
         self._begun_ms = clock.now_ms()
 
@@ -76,10 +79,34 @@ def test_all_timers_need_one_deadline() -> None:
 
 def test_timers_that_are_gone_are_not_kept_for_their_time() -> None:
     fired = Fired(ManualClock())
+    fired.start(1)
     for _ in range(1000):
         fired.start(0, 2**31 - 1)
         fired.timers.cancel(key(0))
-    assert len(fired.timers._queue) <= LEAST_DROPPED
+    assert len(fired.timers._queue) <= LEAST_DROPPED + 2
+
+
+def test_while_nobody_is_waited_for_there_is_no_deadline() -> None:
+    fired = Fired(ManualClock())
+    for member in range(3):
+        fired.start(member)
+    for member in range(3):
+        assert fired.clock.pending == 1
+        fired.timers.cancel(key(member))
+    assert fired.clock.pending == 0
+    fired.start(7, 100)
+    fired.clock.advance(100)
+    assert fired.seen == [("m00007", 1, 100)]
+
+
+def test_timers_that_run_are_told_with_the_time_when_they_are_due() -> None:
+    fired = Fired(ManualClock())
+    fired.start(0, 300)
+    fired.start(1, 100)
+    fired.clock.advance(50)
+    fired.start(1, 100)
+    now_ms = fired.clock.running_ms()
+    assert dict(fired.timers.running()) == {key(0): now_ms + 250, key(1): now_ms + 100}
 
 
 def test_those_that_run_out_together_do_so_in_turns_and_who_speaks_before_its_turn_stays() -> None:
@@ -109,3 +136,51 @@ async def test_nobody_who_was_in_time_is_expelled_after_a_pause() -> None:
     await clock.run(5000)
     await settled()
     assert [name for name, *_ in fired.seen] == [f"m{member:05}" for member in range(50, 100)]
+
+
+def test_those_of_many_partitions_that_run_out_together_share_the_turns() -> None:
+    """A network that breaks takes members of all groups at once, in whatever partition of `__consumer_offsets`."""
+    clock, partitions, members = PausingClock(), 50, 10
+    ended: list[str] = []
+    of_others: list[int] = []
+
+    def end(fired: TimerKey, epoch: int) -> None:
+        ended.append(fired.member_id)
+        clock.pause(1)  # it takes so long
+        clock.call_soon(lambda: of_others.append(len(ended)))
+
+    for _ in range(partitions):
+        timers = MemberTimers[TimerKey](clock, end)
+        for member in range(members):
+            timers.start(key(member), SESSION_MS, epoch=1)
+    clock.advance(SESSION_MS + 10_000)
+    assert len(ended) == partitions * members
+    assert max(later - earlier for earlier, later in pairwise([0, *of_others])) <= TURN_MS + 1
+
+
+async def test_after_a_pause_of_a_minute_very_many_members_have_the_rest_of_their_sessions() -> None:
+    clock = PausingClock()
+    fired = Fired(clock)
+    for member in range(10_000):
+        fired.start(member)
+    await clock.run(SESSION_MS - 5000)
+    clock.pause(60_000)
+    clock.advance(0)
+    await clock.run(4000)
+    assert not fired.seen
+    for member in range(9_999):  # the last one is gone
+        fired.start(member, epoch=2)
+    await clock.run(5000)
+    assert [name for name, *_ in fired.seen] == ["m09999"]
+
+
+def test_a_wall_clock_that_is_set_ends_no_session() -> None:
+    clock = PausingClock()
+    fired = Fired(clock)
+    fired.start(0)
+    for hours in (24, -48):
+        clock.ahead_ms += hours * 3_600_000
+        clock.advance(SESSION_MS / 3)
+    assert not fired.seen
+    clock.advance(SESSION_MS / 3 + 10)
+    assert len(fired.seen) == 1
