@@ -25,7 +25,8 @@ def explain_share_group(facts: GroupFacts) -> Explained:
     sentence += f", {plural(left, 'record')} not done with in {plural(len(parts), 'partition')}"
     held = _held_back(facts)
     if unread and held is None:  # there is room for one of them
-        sentence += f", of which nobody has read {plural(len(unread), 'partition')} yet"
+        some = "" if len(unread) == len(parts) else f"{len(unread)} of "
+        sentence += f", {some}which nobody has read yet"
     if held is not None:
         sentence += f"; {_holding(held, facts)}"
     elif facts.epoch > facts.assignment_epoch and facts.members:

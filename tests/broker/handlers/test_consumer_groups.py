@@ -116,6 +116,19 @@ class Groups:
         return await Groups.started(disk=self.broker.disk)
 
 
+async def test_a_group_that_the_settings_leave_out_keeps_its_members_and_offsets_and_comes_back() -> None:
+    groups = await Groups.started()
+    await groups.heartbeat()
+    await groups.broker.stop()
+    without = await Groups.started(disk=groups.broker.disk, group_coordinator_rebalance_protocols=("classic",))
+    refused = (await without.heartbeat("m", 2)).error_code, (await without.describe()).error_code
+    assert refused == (ErrorCode.UNSUPPORTED_VERSION, ErrorCode.UNSUPPORTED_VERSION)
+    assert await without.commit(8, member_id="m", epoch=2) is NONE, "what it has read is not lost"
+    groups = await without.restarted()
+    assert await groups.fetch() == (NONE, 8)
+    assert (await groups.heartbeat("m", 2)).error_code == NONE
+
+
 @pytest.mark.parametrize("version", consumer_group_heartbeat.API.versions)
 async def test_a_member_joins_is_described_and_leaves(version: int) -> None:
     groups = await Groups.started()

@@ -9,6 +9,7 @@ from msgspec.structs import replace as with_fields
 from scripted_controller import HERE, ScriptedCluster, broker, partition, topic, topic_id
 
 from eosin.broker.config.entries import broker_entries
+from eosin.cluster.metadata.group_configs import share_configs
 from eosin.cluster.metadata.joined_cluster import PARTITIONS_A_STEP
 from eosin.cluster.quorum.rules.image import ImageDelta
 from eosin.model.cluster import (
@@ -43,6 +44,7 @@ from eosin.protocol.schemas.incremental_alter_configs import (
 from eosin.protocol.schemas.records import metadata as records
 from eosin.protocol.types import Message
 from eosin.runtime.start_now import start_now
+from eosin.settings.broker import BrokerConfig
 
 pytestmark = pytest.mark.virtual
 
@@ -178,6 +180,16 @@ def test_defaults_of_topics_follow_the_settings_of_all_brokers_and_of_this_one()
     world.publish(records.ConfigRecord(BROKER, "1", "log.retention.ms", "300"))
     assert events == ["a: orders kept 100 ms", "a: orders kept 300 ms"]
     assert world.cluster.broker_configs(None) == {"log.retention.ms": "100"}
+
+
+def test_the_time_between_two_targets_follows_the_settings_of_all_brokers_and_of_this_one() -> None:
+    world = with_orders()
+    configs = share_configs(world.cluster, BrokerConfig())
+    name, told = "group.share.assignment.interval.ms", [configs.of("g").assignment_interval_ms]
+    for node, value in (("", "100"), ("2", "200"), ("1", "300"), ("1", None)):
+        world.publish(records.ConfigRecord(BROKER, node, name, value))
+        told.append(configs.of("g").assignment_interval_ms)
+    assert told == [1000, 100, 100, 300, 100]
 
 
 def test_a_setting_that_eosin_does_not_know_is_kept_and_ignored() -> None:

@@ -115,9 +115,10 @@ def test_a_share_group_is_explained_by_what_it_is_not_done_with() -> None:
     facts = GroupFacts("g", 0, "Stable", (ClientIdentity(client_id="app"),), epoch=3, assignment_epoch=3, shared=shared)
     told = explain_group(facts)
     assert told.sentence == (
-        "share group g: Stable, 1 member, 3 records not done with in 2 partitions,"
-        " of which nobody has read 1 partition yet."
+        "share group g: Stable, 1 member, 3 records not done with in 2 partitions, 1 of which nobody has read yet."
     )
+    nobody = explain_group(GroupFacts("g", 0, "Stable", shared=shared[1:]))
+    assert "not done with in 1 partition, which nobody has read yet" in nobody.sentence
     assert told.evidence == ("orders-0: 3 records from offset 5, read by 2 members",)
     assert told.next is not None
     assert "share.record.lock.duration.ms" in told.next.what
