@@ -288,7 +288,7 @@ class _Groups:
             records = [
                 NewRecord(key.replace(old, new), value and value.replace(old, new)) for key, value in last.items()
             ]
-            batch = build_batch(records, timestamp=now_ms)
+            batch = bytes(build_batch(records, timestamp=now_ms))
             self.logs.logs[self.coordinator.partition_for(copied)].append(batch, now_ms=now_ms)
             self.epochs[copied] = epoch
             if name in self.members:
