@@ -45,6 +45,7 @@ from eosin.model.cluster import Topic
 from eosin.network.api import Api, RequestContext
 from eosin.node.full_collections import FullCollections
 from eosin.protocol.errors import ErrorCode
+from eosin.protocol.records.batch import NewRecord, build_batch, iter_records
 from eosin.protocol.schemas.consumer_group_describe import ConsumerGroupDescribeRequest
 from eosin.protocol.schemas.describe_groups import DescribeGroupsRequest
 from eosin.protocol.schemas.list_groups import ListGroupsRequest
@@ -59,8 +60,12 @@ PARTITIONS: Final = 50
 """Of `__consumer_offsets`, by default."""
 BEATS: Final = 5_000
 """Heartbeats meanwhile, of groups that are chosen in turn."""
+JOINED: Final = 10_000
+"""So many groups join at most. Others are copies of one of them in the logs, which are loaded then."""
 SAMPLES: Final = 20
 """Groups that are looked at to see whether the sessions have ended: to look at all of them takes as long as a turn."""
+DIGITS: Final = 20
+"""Of the number in the name of a group."""
 _TIMEOUT_MS: Final = 300_000
 
 
@@ -113,6 +118,10 @@ async def _classic(groups: GroupCoordinator, group_id: str, member_id: str, epoc
         api_version=3,
     )
     return Told(synced.error, joined.generation_id, joined.member_id)
+
+
+def _name(number: int) -> str:
+    return f"group-{number * 2_654_435_761 % 2**64:0{DIGITS}}"
 
 
 def _topology() -> Topology:
@@ -230,7 +239,7 @@ class _Groups:
 
     async def beat(self, group_id: str) -> None:
         """The next heartbeat of a group's member. Each brings its own strings, as one from a socket does."""
-        member_id = self.members.get(group_id, f"member-{group_id[-20:]}")
+        member_id = self.members.get(group_id, f"member-{group_id[-DIGITS:]}")
         told = await self.kind.beat(
             self.coordinator, group_id[:1] + group_id[1:], member_id[:1] + member_id[1:], self.epochs.get(group_id, 0)
         )
@@ -263,9 +272,27 @@ class _Groups:
     async def join(self, count: int) -> None:
         """So many groups come into being, each with its member, one after the other."""
         for number in range(count):
-            await self.beat(f"group-{number * 2_654_435_761 % 2**64:020}")
+            await self.beat(_name(number))
             self.states.calls.clear()
             await asyncio.sleep(0)
+
+    def copy(self, count: int) -> None:
+        """Write so many copies of the last group that has joined."""
+        name, epoch = next(reversed(self.epochs.items()))
+        written = self.logs.logs[self.coordinator.partition_for(name)].written
+        found = (each for batch in written for each in iter_records(batch) if each.key and name.encode() in each.key)
+        last = {each.key or b"": each.value for each in found}
+        number, now_ms = name[-DIGITS:], SystemClock().now_ms()
+        for copied in map(_name, range(len(self.epochs), len(self.epochs) + count)):
+            old, new = number.encode(), copied[-DIGITS:].encode()
+            records = [
+                NewRecord(key.replace(old, new), value and value.replace(old, new)) for key, value in last.items()
+            ]
+            batch = bytes(build_batch(records, timestamp=now_ms))
+            self.logs.logs[self.coordinator.partition_for(copied)].append(batch, now_ms=now_ms)
+            self.epochs[copied] = epoch
+            if name in self.members:
+                self.members[copied] = self.members[name].replace(number, copied[-DIGITS:])
 
     async def stop(self) -> GroupCoordinator:
         """Stop the coordinator, and put another in its place. Returns the old one: it takes a while to let go."""
@@ -278,10 +305,17 @@ class _Groups:
 async def _of_kind(kind: Kind, count: int, collections: FullCollections) -> list[Row]:
     groups = _Groups(kind)
     await groups.coordinator.load()
-    label = f"{count:,} {kind.name} groups"
+    label, joined = f"{count:,} {kind.name} groups", min(count, JOINED)
     with Work() as joins:
-        await groups.join(count)
+        await groups.join(joined)
+    groups.copy(count - joined)
     names = list(groups.epochs)
+    stopped = await groups.stop()
+    await asyncio.sleep(0)
+    with Work() as load:
+        await groups.coordinator.load()
+        await asyncio.sleep(0)
+    del stopped
     with Work() as beats:
         await _beats(groups, names)
     with Work() as rest:
@@ -294,12 +328,6 @@ async def _of_kind(kind: Kind, count: int, collections: FullCollections) -> list
     with Work() as describing:
         described = await groups.ask(kind.api, kind.request(tuple(names)))
     del listed, described
-    stopped = await groups.stop()
-    await asyncio.sleep(0)
-    with Work() as load:
-        await groups.coordinator.load()
-        await asyncio.sleep(0)
-    del stopped
     with Work() as end:
         groups.sessions.jump(LONG_MS)
         while any(groups.has_member(name) for name in names[:: count // SAMPLES]):  # noqa: ASYNC110
@@ -311,16 +339,16 @@ async def _of_kind(kind: Kind, count: int, collections: FullCollections) -> list
             await asyncio.sleep(0)
     await groups.coordinator.stop()
     works = (
-        ("all join", joins),
+        (f"{joined:,} join", joins),
         ("at rest", rest),
+        ("a load", load),
         ("a list of all", listing),
         ("a description of all", describing),
-        ("a load", load),
         ("all sessions end", end),
         ("all partitions leave", leave),
     )
     return [
-        Row(GROUP, f"{label}: a join", joins.took_s / count * 1e6, "us"),
+        Row(GROUP, f"{label}: a join", joins.took_s / joined * 1e6, "us"),
         Row(GROUP, f"{label}: a heartbeat", beats.took_s / BEATS * 1e6, "us"),
         *(Row(GROUP, f"{label}: {what}", work.took_s, "s") for what, work in works[2:6]),
         *(

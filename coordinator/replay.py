@@ -13,9 +13,9 @@ from eosin.runtime.turns import next_turn
 _LOG: Final = logging.getLogger("eosin.coordinator")
 
 BATCHES_PER_TURN: Final = 200
-"""Steps between two turns of the event loop: well below a millisecond."""
-RECORDS_PER_STEP: Final = 8
-"""A batch of so many records counts as one step more."""
+"""Steps between two turns of the event loop: a millisecond."""
+RECORDS_PER_STEP: Final = 4
+"""A batch of so many records counts as one step more: one takes some microseconds."""
 
 COMMIT_PATIENCE_MS: Final = 10_000
 """A load that waits so long for its log to be committed says so."""

@@ -97,9 +97,9 @@ class SharedTurns:
         self._next: asyncio.Handle | None = None
         self._waiting: deque[TurnQueue] = deque()
 
-    def take(self, part: float) -> bool:
-        """Take this part of a turn for a step; False if the turn has no room any more. There is time for the first
-        step of a turn, and for others until `TURN_MS` after it."""
+    def try_step(self, part: float) -> bool:
+        """True if a step, which is this part of a turn, fits into this one: the caller takes it now. There is time for
+        the first step of a turn, and for others until `TURN_MS` after it."""
         if self._next is None:  # the first one of this turn
             self._left, self._until_ms = 1.0, self._clock.elapsed_ms() + TURN_MS
             self._next = asyncio.get_running_loop().call_soon(self._next_turn)
@@ -140,7 +140,7 @@ class TurnQueue:
 
     def try_step(self) -> bool:
         """True if one more step fits into this turn and no job waits: the caller takes it now."""
-        return not self._jobs and self._turns.take(self._part)
+        return not self._jobs and self._turns.try_step(self._part)
 
     async def finished(self) -> None:
         """Wait until there is nothing left to do."""
@@ -157,7 +157,7 @@ class TurnQueue:
         """For `SharedTurns`: take the steps for which this turn has room. True if none is left."""
         self._is_waiting = False
         try:
-            while self._jobs and self._turns.take(self._part):
+            while self._jobs and self._turns.try_step(self._part):
                 self._step()
         finally:
             if self._jobs:

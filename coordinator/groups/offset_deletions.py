@@ -103,11 +103,6 @@ class OffsetDeletions:
         """True if what is committed for the partition is about to go."""
         return bool(self._doomed) and any(gone.dooms(Key(group_id, partition)) for gone in self._doomed)
 
-    def close(self) -> None:
-        """End what has begun. Its shard is active no more."""
-        if self._queue is not None:
-            self._queue.finish()
-
     def _go(self, matches: Callable[[Key], bool]) -> bool:
         """Begin to delete offsets. True if all of them have gone at once."""
         gone = _DoomedOffsets(matches)
@@ -130,7 +125,7 @@ class OffsetDeletions:
             if pieces:
                 yield
             if not self._is_active():
-                break  # very many may wait for their turn when the partition goes
+                break
             keys = [Key(group_id, each) for each in partitions[start : start + DELETED_AT_ONCE]]
             records = [group_records.offset_tombstone(*key) for key in keys]
             if start + DELETED_AT_ONCE >= len(partitions):

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from eosin.coordinator.groups.clearing import readable
 from eosin.coordinator.groups.consumer.consumer_groups import ConsumerGroups, HeldConsumerGroup
-from eosin.coordinator.groups.consumer.held_groups import DROPPED_PER_TURN
+from eosin.coordinator.groups.consumer.held_groups import DROPPED_PER_TURN, GroupSurroundings
 from eosin.coordinator.groups.consumer.log.records import KIND_KEYS, encoded
 from eosin.coordinator.groups.consumer.log.replay import Replayed, replayed_in_steps
 from eosin.coordinator.groups.consumer.ports import ClusterTopics, NoTopics
@@ -119,9 +119,9 @@ class Shard:
         turns: SharedTurns | None = None,
     ) -> None:
         """`observer` is told of every decision. Members are waited for on `session_clock`, by default `clock`. What is
-        done in turns of the event loop shares them with other shards if they are `turns`. Consumer
-        groups subscribe to `topics`, and have the settings of `consumer_config_of`; share groups have theirs and the
-        states of their partitions by `share`, streams groups theirs by `streams_config_of`."""
+        done in turns of the event loop shares them with other shards if they are `turns`. Consumer groups subscribe to
+        `topics`, and have the settings of `consumer_config_of`; share groups have theirs and the states of their
+        partitions by `share`, streams groups theirs by `streams_config_of`."""
         self.partition = partition
         self.state = ShardState.LOADING
         self.log = log
@@ -135,35 +135,10 @@ class Shard:
         self.runner = GroupEffectRunner(writer=writer, clock=session, config=config, holds_offsets=self.commits.holds)
         self.runner.observer = self.commits.observer = observer
         self.conversions = Conversions(self.runner, is_active=lambda: self.state is ShardState.ACTIVE)
-        self.consumer = ConsumerGroups(
-            writer=writer,
-            clock=clock,
-            session_clock=session,
-            config=config,
-            topics=topics,
-            classic=self.conversions,
-            turns=turns,
-            config_of=consumer_config_of,
-        )
-        self.share = ShareGroups(
-            writer=writer,
-            clock=clock,
-            session_clock=session,
-            config=config,
-            topics=topics,
-            turns=turns,
-            config_of=share.config_of,
-        )
-        self.streams = StreamsGroups(
-            writer=writer,
-            clock=clock,
-            session_clock=session,
-            config=config,
-            topics=topics,
-            classic=self.conversions,
-            turns=turns,
-            config_of=streams_config_of,
-        )
+        around = GroupSurroundings(writer, clock, session, config, topics, turns)
+        self.consumer = ConsumerGroups(around, classic=self.conversions, config_of=consumer_config_of)
+        self.share = ShareGroups(around, config_of=share.config_of)
+        self.streams = StreamsGroups(around, classic=self.conversions, config_of=streams_config_of)
         self.state_work = StateWork(self.share, share.states, clock=clock)
         self.stats = self.runner.stats = self.commits.stats = self.consumer.stats = stats or GroupStats()
         self.share.stats = self.streams.stats = self.stats
@@ -342,7 +317,6 @@ class Shard:
         was_active, self.state = self.is_active, ShardState.CLOSED
         self._confirmations.close(ErrorCode.NOT_COORDINATOR)
         self._in_turns(self.runner.close(), steps_per_turn=BEGUN_PER_TURN)
-        self.deletions.close()
         self.subscriptions.close()
         self._writer.close(ErrorCode.NOT_COORDINATOR)
         self.consumer.close()

@@ -47,7 +47,7 @@ class GroupMetrics:
 
     async def families(self) -> AsyncIterator[Family]:
         """Every family."""
-        services = self._services
+        services, groups = self._services, self._services.groups
         limit = services.config.eosin_metrics_max_partitions
         states: Counter[str] = Counter()
         members: list[Row] = []
@@ -65,9 +65,8 @@ class GroupMetrics:
         yield single(f"{prefix}numgroups", "Classic groups of this broker.", states.total())
         for state in _STATES:
             yield single(f"{prefix}numgroups{state.lower()}", f"Groups in state {state}.", states[state])
-        shares = await self._states(services.groups.share.live_groups())
-        streams = await self._states(services.groups.streams.live_groups())
-        for family in group_counts(states.total(), consumers, shares, streams, services.groups.stats):
+        shares, streams = [await self._states(each.live_groups()) for each in (groups.share, groups.streams)]
+        for family in group_counts(states.total(), consumers, shares, streams, groups.stats):
             yield family
         text = "Partitions of a consumer group (KIP-848) that a member was told to give up, and has not yet."
         yield gauge("eosin_consumergroup_unrevoked_partitions", text, unrevoked, "consumergroup")

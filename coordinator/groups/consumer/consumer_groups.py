@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from functools import reduce
 from typing import Final, NamedTuple
 
-from eosin.coordinator.groups.consumer.held_groups import HeldGroup, HeldGroups
+from eosin.coordinator.groups.consumer.held_groups import GroupSurroundings, HeldGroup, HeldGroups
 from eosin.coordinator.groups.consumer.log.records import encoded
 from eosin.coordinator.groups.consumer.member_timers import MemberTimers, TimerKey
-from eosin.coordinator.groups.consumer.ports import ClassicSide, ClusterTopics, ConsumerGroupObserver, MayDescribe
+from eosin.coordinator.groups.consumer.ports import ClassicSide, ConsumerGroupObserver, MayDescribe
 from eosin.coordinator.groups.consumer.regex_search import RegexSearch, problem_of
 from eosin.coordinator.groups.consumer.rules import regexes
 from eosin.coordinator.groups.consumer.rules.decide import Answer, Decided, decide
@@ -37,13 +37,11 @@ from eosin.coordinator.groups.consumer.rules.group import (
 from eosin.coordinator.groups.consumer.rules.targets import computation
 from eosin.coordinator.groups.consumer.target_computation import TargetComputations
 from eosin.coordinator.groups.log import records as group_records
-from eosin.coordinator.groups.log.writer import LogWriter, PendingWrite
-from eosin.coordinator.groups.rules.config import ConsumerConfigOf, GroupConfig
+from eosin.coordinator.groups.log.writer import PendingWrite
+from eosin.coordinator.groups.rules.config import ConsumerConfigOf
 from eosin.coordinator.groups.rules.group import Group
 from eosin.coordinator.groups.rules.write_errors import of_consumer_group
 from eosin.protocol.errors import ErrorCode
-from eosin.runtime.clock import Clock
-from eosin.runtime.turns import SharedTurns
 
 SESSIONS_PER_TURN: Final = 1000
 """Members of groups that were loaded, whose sessions begin in one turn of the event loop: some milliseconds."""
@@ -76,28 +74,21 @@ class ConsumerGroups(HeldGroups[ConsumerGroup, HeldConsumerGroup]):
 
     def __init__(
         self,
+        around: GroupSurroundings,
         *,
-        writer: LogWriter,
-        clock: Clock,
-        session_clock: Clock,
-        config: GroupConfig,
-        topics: ClusterTopics,
         classic: ClassicSide,
-        turns: SharedTurns,
         config_of: ConsumerConfigOf | None = None,
     ) -> None:
-        """Members are waited for on `session_clock`; work on very many of them is done in `turns`. Names go over to
-        `classic`, and come from there. `config_of` tells the settings of a group; by default they are those of
-        `config`."""
-        timers = MemberTimers[TimerKey](session_clock, self._fired)
-        super().__init__(timers, writer=writer, clock=clock, config=config, topics=topics, turns=turns)
+        """Names go over to `classic`, and come from there. `config_of` tells the settings of a group; by default they
+        are those of the broker."""
+        super().__init__(MemberTimers[TimerKey](around.session_clock, self._fired), around)
         self._classic = classic
-        self._computations = TargetComputations(clock=clock, keep=self._target_computed)
+        self._computations = TargetComputations(clock=around.clock, keep=self._target_computed)
         self._leaving: dict[str, HeldConsumerGroup] = {}
         """Groups that have become classic ones, until it is durable that they have."""
-        self._search = RegexSearch(topics=topics, clock=clock, found=self._regexes_found)
+        self._search = RegexSearch(topics=around.topics, clock=around.clock, found=self._regexes_found)
         self.observer: ConsumerGroupObserver | None = None
-        self.config_of: ConsumerConfigOf = config_of or (lambda _: config.consumer)
+        self.config_of: ConsumerConfigOf = config_of or (lambda _: around.config.consumer)
 
     def silent_ms(self, group_id: str, member_id: str) -> int | None:
         """Time since a member was heard of, or since its group was loaded, by the session timeout that counts now; None

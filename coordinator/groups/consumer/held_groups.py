@@ -5,7 +5,7 @@ values: the one that requests are decided by, and the durable one.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from eosin.coordinator.groups.consumer.member_timers import MemberTimers, TimerKey
 from eosin.coordinator.groups.consumer.ports import ClusterTopics
@@ -48,31 +48,35 @@ class HeldGroup(Generic[_Group]):
         """The version of the metadata at the group's last look at its topics; -1 before the first since its load."""
 
 
+class GroupSurroundings(NamedTuple):
+    """The surroundings that the groups of one partition of `__consumer_offsets` share, of whatever kind they are."""
+
+    writer: LogWriter
+    clock: Clock
+    session_clock: Clock
+    """Members are waited for on this one."""
+    config: GroupConfig
+    topics: ClusterTopics
+    turns: SharedTurns
+    """Work on very many groups is done in these."""
+
+
 _Held = TypeVar("_Held", bound=HeldGroup[Any])
 
 
 class HeldGroups(Generic[_Group, _Held]):
     """The groups of one kind, by id, in one partition of `__consumer_offsets`."""
 
-    def __init__(
-        self,
-        timers: MemberTimers[TimerKey],
-        *,
-        writer: LogWriter,
-        clock: Clock,
-        config: GroupConfig,
-        topics: ClusterTopics,
-        turns: SharedTurns,
-    ) -> None:
-        """`timers` are those of their members; work on very many groups is done in `turns`."""
+    def __init__(self, timers: MemberTimers[TimerKey], around: GroupSurroundings) -> None:
+        """`timers` are those of their members."""
         self._timers = timers
-        self._writer = writer
-        self._clock = clock
-        self._config = config
-        self._topics = topics
-        self._turns = turns
+        self._writer = around.writer
+        self._clock = around.clock
+        self._config = around.config
+        self._topics = around.topics
+        self._turns = around.turns
         self._held: dict[str, _Held] = {}
-        self._hashes = TopicHashes(topics.partition_racks)
+        self._hashes = TopicHashes(around.topics.partition_racks)
         self.stats = GroupStats()
         self.broken: frozenset[str] = frozenset()
         """Groups with records that cannot be read: they are not served."""

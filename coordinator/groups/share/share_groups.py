@@ -11,13 +11,12 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from eosin.coordinator.groups.consumer.consumer_groups import Happened
-from eosin.coordinator.groups.consumer.held_groups import HeldGroup, HeldGroups
+from eosin.coordinator.groups.consumer.held_groups import GroupSurroundings, HeldGroup, HeldGroups
 from eosin.coordinator.groups.consumer.member_timers import MemberTimers, TimerKey
-from eosin.coordinator.groups.consumer.ports import ClusterTopics
 from eosin.coordinator.groups.consumer.rules.events import ConsumerTimerKind
 from eosin.coordinator.groups.consumer.target_computation import TargetComputations
-from eosin.coordinator.groups.log.writer import LogWriter, PendingWrite
-from eosin.coordinator.groups.rules.config import GroupConfig, ShareConfigOf
+from eosin.coordinator.groups.log.writer import PendingWrite
+from eosin.coordinator.groups.rules.config import ShareConfigOf
 from eosin.coordinator.groups.rules.write_errors import of_consumer_group
 from eosin.coordinator.groups.share.log.records import encoded
 from eosin.coordinator.groups.share.ports import ShareGroupObserver
@@ -35,8 +34,6 @@ from eosin.coordinator.groups.share.rules.states import StateTopics
 from eosin.coordinator.groups.share.rules.targets import target_in_steps
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import Uuid
-from eosin.runtime.clock import Clock
-from eosin.runtime.turns import SharedTurns
 
 PER_TURN: Final = 1000
 """Members whose sessions begin after a load in one turn of the event loop."""
@@ -64,22 +61,15 @@ class ShareGroups(HeldGroups[ShareGroup, HeldShareGroup]):
 
     def __init__(
         self,
+        around: GroupSurroundings,
         *,
-        writer: LogWriter,
-        clock: Clock,
-        session_clock: Clock,
-        config: GroupConfig,
-        topics: ClusterTopics,
-        turns: SharedTurns,
         config_of: ShareConfigOf | None = None,
     ) -> None:
-        """Members are waited for on `session_clock`; work on very many of them is done in `turns`. `config_of` tells
-        the settings of a group; by default they are those of `config`."""
-        timers = MemberTimers[TimerKey](session_clock, self._fired)
-        super().__init__(timers, writer=writer, clock=clock, config=config, topics=topics, turns=turns)
-        self._computations = TargetComputations(clock=clock, keep=self._target_computed)
+        """`config_of` tells the settings of a group; by default they are those of the broker."""
+        super().__init__(MemberTimers[TimerKey](around.session_clock, self._fired), around)
+        self._computations = TargetComputations(clock=around.clock, keep=self._target_computed)
         self.observer: ShareGroupObserver | None = None
-        self.config_of: ShareConfigOf = config_of or (lambda _: config.share)
+        self.config_of: ShareConfigOf = config_of or (lambda _: around.config.share)
 
     # Life
 

@@ -11,17 +11,17 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from eosin.coordinator.groups.consumer.held_groups import HeldGroup, HeldGroups
+from eosin.coordinator.groups.consumer.held_groups import GroupSurroundings, HeldGroup, HeldGroups
 from eosin.coordinator.groups.consumer.member_timers import MemberTimers, TimerKey
-from eosin.coordinator.groups.consumer.ports import ClassicSide, ClusterTopics
+from eosin.coordinator.groups.consumer.ports import ClassicSide
 from eosin.coordinator.groups.consumer.rules.events import (
     ConsumerTimerKind,
     MemberTimerFired,
 )
 from eosin.coordinator.groups.consumer.target_computation import TargetComputations
 from eosin.coordinator.groups.log import records as group_records
-from eosin.coordinator.groups.log.writer import LogWriter, PendingWrite
-from eosin.coordinator.groups.rules.config import GroupConfig, StreamsConfigOf
+from eosin.coordinator.groups.log.writer import PendingWrite
+from eosin.coordinator.groups.rules.config import StreamsConfigOf
 from eosin.coordinator.groups.rules.group import Group
 from eosin.coordinator.groups.rules.write_errors import of_consumer_group
 from eosin.coordinator.groups.streams.log.records import encoded
@@ -37,8 +37,6 @@ from eosin.coordinator.groups.streams.rules.group import StreamsGroup, StreamsMe
 from eosin.coordinator.groups.streams.rules.heartbeat import DELAY_TIMER
 from eosin.coordinator.groups.streams.rules.targets import target_in_steps
 from eosin.protocol.errors import ErrorCode
-from eosin.runtime.clock import Clock
-from eosin.runtime.turns import SharedTurns
 
 PER_TURN: Final = 1000
 """Members whose timers begin after a load in one turn of the event loop."""
@@ -72,24 +70,17 @@ class StreamsGroups(HeldGroups[StreamsGroup, HeldStreamsGroup]):
 
     def __init__(
         self,
+        around: GroupSurroundings,
         *,
-        writer: LogWriter,
-        clock: Clock,
-        session_clock: Clock,
-        config: GroupConfig,
-        topics: ClusterTopics,
         classic: ClassicSide,
-        turns: SharedTurns,
         config_of: StreamsConfigOf | None = None,
     ) -> None:
-        """Members are waited for on `session_clock`; work on very many of them is done in `turns`. `config_of` tells
-        the settings of a group; by default they are those of `config`."""
-        timers = MemberTimers[TimerKey](session_clock, self._fired)
-        super().__init__(timers, writer=writer, clock=clock, config=config, topics=topics, turns=turns)
+        """`config_of` tells the settings of a group; by default they are those of the broker."""
+        super().__init__(MemberTimers[TimerKey](around.session_clock, self._fired), around)
         self._classic = classic
-        self._computations = TargetComputations(clock=clock, keep=self._target_computed)
+        self._computations = TargetComputations(clock=around.clock, keep=self._target_computed)
         self.observer: StreamsGroupObserver | None = None
-        self.config_of: StreamsConfigOf = config_of or (lambda _: config.streams)
+        self.config_of: StreamsConfigOf = config_of or (lambda _: around.config.streams)
 
     # Life
 
