@@ -25,6 +25,7 @@ from eosin.storage.compaction.choice import (
     cleanable,
     first_to_compact,
     first_uncompacted_offset,
+    is_internal,
     should_roll,
 )
 from eosin.storage.compaction.job import CleanJob
@@ -150,8 +151,11 @@ class Cleaner:
             self._end_segment(log, now_ms)
         has_cleaned = False
         while not self._pace.is_stopped and (found := self._choose(logs, now_ms)) is not None:
+            began_ms = self._pace.elapsed_ms()
             await self._clean(found)
             has_cleaned = True
+            if is_internal(found.log):
+                await self._pace.rest_after_log(began_ms)
         if is_full_round:
             self._next_look_ms = elapsed_ms + self._config.backoff_ms
         if is_full_round or has_cleaned:
