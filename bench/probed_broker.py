@@ -150,7 +150,7 @@ def main() -> int:
     def watched_every(self: Background, interval_ms: int, name: str, work: "Work", **others: Any) -> None:
         every(self, interval_ms, name, probe.watched(name, work), **others)
 
-    Background.every = watched_every  # type: ignore[method-assign,assignment]
+    Background.every = watched_every  # type: ignore[method-assign]
 
     def watched(choice: str) -> Callable[[], asyncio.AbstractEventLoop]:
         factory = make(choice) or asyncio.new_event_loop
