@@ -23,6 +23,7 @@ from compaction import (
     table,
 )
 from logs import DATA_DIR, Logs, appended, read_now
+from manual_clock import TickingClock
 from waiting import HANG_S, settled
 
 from eosin.protocol.errors import ErrorCode
@@ -433,6 +434,26 @@ async def test_others_get_their_turn_while_a_large_log_is_compacted(monkeypatch:
     assert sum(work_between_turns) > 20 * SLICE_WORK, "20 000 records are many slices"
     one_step = max(CHUNK_WORK, RECORD_WORK * 200) + BATCH_WORK
     assert max(work_between_turns) <= SLICE_WORK + one_step
+
+
+async def test_others_get_their_turn_while_segments_of_many_logs_end() -> None:
+    logs = Logs(config=WIDE, cleaner=CleanerConfig(), clock=TickingClock())
+    await logs.open()
+    own = [logs.log(TopicPartition(TRANSACTION_STATE_TOPIC, index)) for index in range(8)]
+    for log in own:
+        appended(logs.append(log, keyed(("id", "v" * INTERNAL_UNCOMPACTED_BYTES))))
+    ended: set[int] = set()
+
+    async def others() -> None:
+        while True:
+            ended.add(sum(len(log.segments) > 1 for log in own))
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(others())
+    await logs.manager.cleaner.round()
+    task.cancel()
+    assert all(len(log.segments) == 2 for log in own)
+    assert len(ended & set(range(1, len(own)))) > 1, "some had ended their segment, and others not"
 
 
 async def test_logs_of_the_brokers_own_that_are_due_together_are_compacted_with_rests_between() -> None:
