@@ -13,7 +13,7 @@ from bench.report import Row, percentile
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import NewRecord, build_batch
 from eosin.runtime.chance import SeededChance
-from eosin.runtime.clock import SystemClock
+from eosin.runtime.clock import Clock, SystemClock
 from eosin.storage.compaction.cleaner import CleanerConfig
 from eosin.storage.disk.flusher import Durability
 from eosin.storage.disk.interfaces import Disk
@@ -43,8 +43,11 @@ class Measured:
     """The time that each turn of the event loop took meanwhile."""
 
 
-def storage(disk: Disk, folder: str, durability: Durability = Durability.OS) -> LogManager:
-    """The storage of a broker that compacts whatever there is, at every round."""
+def storage(
+    disk: Disk, folder: str, durability: Durability = Durability.OS, *, pace_clock: Clock | None = None
+) -> LogManager:
+    """The storage of a broker that compacts whatever there is, at every round; its rests are kept on `pace_clock`, by
+    default the machine's."""
     return LogManager(
         disk,
         folder,
@@ -53,6 +56,7 @@ def storage(disk: Disk, folder: str, durability: Durability = Durability.OS) -> 
         durability=durability,
         defaults=CONFIG,
         cleaner=CleanerConfig(backoff_ms=0),
+        pace_clock=pace_clock,
     )
 
 

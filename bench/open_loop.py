@@ -74,12 +74,13 @@ class _Producer:
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._received = b""
         self._is_committing = False
-        self.due = 0.0
-        """Of the transaction that it works at, by `time.perf_counter`."""
+        self.due = self.sent = self.produced = 0.0
+        """Of the transaction that it works at: due, its Produce sent, and that answered; by `time.perf_counter`."""
 
     def begin(self, due: float) -> None:
         """Send the Produce of a transaction."""
         self.due = due
+        self.sent = time.perf_counter()
         self._is_committing = False
         _PAIR.pack_into(self._produce, self._batch_at + 43, *self._pair)
         seal(self._produce, self._batch_at)
@@ -109,6 +110,7 @@ class _Producer:
         if not _is_final(told.error_code):
             return False
         self._is_committing = True
+        self.produced = time.perf_counter()
         _PAIR.pack_into(self._end, self._end_at, *self._pair)
         self.socket.sendall(self._end)
         return None
@@ -169,17 +171,27 @@ class _Times:
 
     def __init__(self) -> None:
         self.taken = array("d")
+        self.waited = array("d")
+        """Of these, until a producer was free and had sent."""
         self.late = array("d")
-        self.worst: list[tuple[float, float]] = []
-        """Time and moment, the least first."""
+        self.worst: list[tuple[float, float, float, float]] = []
+        """Time, moment when due, and of the time: until it was sent, and until the Produce was answered. The least
+        first."""
 
-    def committed(self, due: float, now: float) -> None:
+    def committed(self, each: _Producer, now: float) -> None:
+        self._add(each.due, now, each.sent - each.due, each.produced - each.sent)
+
+    def given_up(self, due: float, now: float) -> None:
+        self._add(due, now, now - due, 0.0)
+
+    def _add(self, due: float, now: float, waited: float, produced: float) -> None:
         took = now - due
         self.taken.append(took)
+        self.waited.append(waited)
         if len(self.worst) < WORST:
-            heapq.heappush(self.worst, (took, due))
+            heapq.heappush(self.worst, (took, due, waited, produced))
         elif took > self.worst[0][0]:
-            heapq.heapreplace(self.worst, (took, due))
+            heapq.heapreplace(self.worst, (took, due, waited, produced))
 
 
 def _drive(producers: list[_Producer], schedule: _Schedule, times: _Times) -> None:
@@ -209,7 +221,7 @@ def _run(producers: list[_Producer], schedule: _Schedule, times: _Times, epoll: 
             return
         if now > schedule.end + GIVE_UP_S:
             for due in (*schedule.waiting, *(each.due for each in producers if each not in idle)):
-                times.committed(due, now)
+                times.given_up(due, now)
             return
         # epoll alone counts in whole milliseconds.
         wait = max(0.0, min(wakes) - time.perf_counter()) if wakes else 1.0
@@ -221,7 +233,7 @@ def _run(producers: list[_Producer], schedule: _Schedule, times: _Times, epoll: 
                 continue
             now = time.perf_counter()
             if committed:
-                times.committed(found.due, now)
+                times.committed(found, now)
                 idle.append(found)
             else:
                 again.append((now + RETRY_S, found))
@@ -244,6 +256,7 @@ def main() -> None:
     times, began, cpu = _Times(), time.perf_counter(), time.process_time()
     _drive(producers, _Schedule(began, options.seconds, options.rate), times)
     taken, late = sorted(times.taken), times.late or [0.0]
+    waited = sorted(times.waited)
     shares = (0.5, 0.9, 0.99, 0.999)
     found = {
         "began": began,
@@ -253,6 +266,7 @@ def main() -> None:
         "cpu_us": (time.process_time() - cpu) / len(taken) * 1e6,
         **{f"p{share * 100:g}": percentile(taken, share) for share in shares},
         "max": taken[-1],
+        "waited_p99": percentile(waited, 0.99),
         "late_p99": percentile(late, 0.99),
         "late_max": max(late),
         "worst": sorted(times.worst, reverse=True),

@@ -3,8 +3,9 @@ seen to the file that EOSIN_BENCH_PROBE names.
 
 A timer of the loop beats every `BEAT_S`; a beat that comes late is a time in which the loop did not get to its timers:
 one long step, several in one turn, or a thread that had no core. Beside it stand the CPU of the loop's thread and the
-garbage collections in that time, and what the thread was doing when another one looked. The probe costs some 0.5 % of a
-core.
+garbage collections in that time, and what the thread was doing when another one looked. Rounds of background work are
+noted as well, since one that never holds up the loop for long may still take most of it for a while. The probe costs
+some 0.5 % of a core.
 """
 
 import asyncio
@@ -16,15 +17,20 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from types import FrameType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from eosin.runtime.background import Work
 
 BEAT_S: Final = 0.01
 LATE_S: Final = 0.005
 """A beat that is later is noted."""
 LONG_COLLECTION_S: Final = 0.001
+LONG_ROUND_S: Final = 0.005
+"""A round of background work that is shorter is not noted."""
 MOST_NOTED: Final = 20_000
 FRAMES: Final = 5
 MOST_SEEN: Final = 8
@@ -46,6 +52,8 @@ class Probe:
         self.late: list[dict[str, Any]] = []
         self.collections: list[tuple[float, int, float]] = []
         """Moment, generation, seconds."""
+        self.rounds: list[tuple[float, str, float]] = []
+        """Of background work: moment, name, seconds."""
 
     def begin(self, loop: asyncio.AbstractEventLoop) -> None:
         """Watch from now on."""
@@ -94,10 +102,26 @@ class Probe:
         if took > LONG_COLLECTION_S and len(self.collections) < MOST_NOTED:
             self.collections.append((self._collection_began, about["generation"], took))
 
+    def watched(self, name: str, work: "Work") -> "Work":
+        """The same work, whose longer rounds are noted."""
+
+        async def watched() -> None:
+            began = time.perf_counter()
+            try:
+                result = work()
+                if isinstance(result, Awaitable):
+                    await result
+            finally:
+                took = time.perf_counter() - began
+                if took > LONG_ROUND_S and len(self.rounds) < MOST_NOTED:
+                    self.rounds.append((began, name, took))
+
+        return watched
+
     def write(self) -> None:
         """Leave what was seen in the file."""
         if FILE_VARIABLE in os.environ:
-            found = {"late": self.late, "collections": self.collections}
+            found = {"late": self.late, "collections": self.collections, "rounds": self.rounds}
             with contextlib.suppress(OSError):  # its folder has gone
                 Path(os.environ[FILE_VARIABLE]).write_text(json.dumps(found))
 
@@ -117,10 +141,16 @@ def _told(frame: FrameType | None) -> str:
 def main() -> int:
     """Serve, watched."""
     from eosin.cli import __main__, serve
+    from eosin.runtime.background import Background
 
     probe = Probe()
     atexit.register(probe.write)
-    make = serve.loop_factory
+    make, every = serve.loop_factory, Background.every
+
+    def watched_every(self: Background, interval_ms: int, name: str, work: "Work", **others: Any) -> None:
+        every(self, interval_ms, name, probe.watched(name, work), **others)
+
+    Background.every = watched_every  # type: ignore[method-assign]
 
     def watched(choice: str) -> Callable[[], asyncio.AbstractEventLoop]:
         factory = make(choice) or asyncio.new_event_loop

@@ -48,6 +48,8 @@ TOPIC: Final = "tail"
 OWN, EQUAL = "own", "equal"
 TOLD: Final = 5
 """Late beats, and longest commits, that are printed with what is known of their cause."""
+BEFORE_S: Final = 0.1
+"""What happened so long before a commit was due may have made the queue that it stood in."""
 _PAUSE: Final = re.compile(r"Pause .* ([0-9.]+)ms$")
 
 
@@ -157,6 +159,7 @@ def _rows(subjects: Sequence[_Subject], durability: str) -> list[Row]:
         for key, name in (("p50", "p50"), ("p99", "p99"), ("p99.9", "p99.9"), ("max", "longest")):
             goals = Goals(1.0, 1.0) if load == EQUAL and key in ("p99", "p99.9") else NO_GOALS
             found += of(f"commit {name} {when}", _milliseconds(load, key), "ms", goals)
+        found += of(f"until a producer was free, p99, {when}", _milliseconds(load, "waited_p99"), "ms")
         found += of(f"of that sent late by the generator, p99, {when}", _milliseconds(load, "late_p99"), "ms")
     found += of(f"CPU of the generator per transaction, {durability}", _generator_us, "us")
     for each in subjects:
@@ -182,10 +185,11 @@ def _loop_rows(ours: _Subject, durability: str, kafka: _Subject | None) -> list[
     kind = f"{durability}{f', {COMPILED}' if ours.contender.kind == COMPILED else ''}"
     late: list[list[dict[str, Any]]] = []
     collections: list[list[float]] = []
+    rounds: list[tuple[float, str, float]] = [(at, name, took) for at, name, took in seen["rounds"]]
     for own, equal in zip(ours.found[OWN], ours.found[EQUAL], strict=True):
         late.append([each for each in seen["late"] if _is_within(each["at"], own, equal)])
         collections.append([took * 1e3 for at, _, took in seen["collections"] if _is_within(at, own, equal)])
-    _print_causes(ours, [each for turn in late for each in turn])
+    _print_causes(ours, [each for turn in late for each in turn], rounds)
 
     def row(name: str, values: list[float], unit: str, budget: float | None = None) -> Row:
         return repeated(GROUP, f"{name}, {kind}", values, unit, budget=budget)
@@ -222,19 +226,23 @@ def _is_within(moment: float, *turns: dict[str, Any]) -> bool:
     return any(turn["began"] <= moment <= turn["ended"] for turn in turns)
 
 
-def _print_causes(ours: _Subject, late: Sequence[dict[str, Any]]) -> None:
+def _print_causes(ours: _Subject, late: Sequence[dict[str, Any]], rounds: Sequence[tuple[float, str, float]]) -> None:
     print(
         f"{ours.contender.kind}: {len(late)} beats of the event loop were late; the longest steps by CPU:", flush=True
     )
     for each in sorted(late, key=_step_ms, reverse=True)[:TOLD]:
         print(f"  {_told(each)}")
     for load, turns in ours.found.items():
-        worst = sorted((pair for turn in turns for pair in turn["worst"]), reverse=True)[:TOLD]
-        print(f"the longest commits at the {load} rate, and the latest beat in their time:")
-        for took, due in worst:
-            beside = [each for each in late if due - 0.1 <= each["at"] <= due + took]
+        worst = sorted((tuple(each) for turn in turns for each in turn["worst"]), reverse=True)[:TOLD]
+        print(f"the longest commits at the {load} rate, the latest beat in their time, and background work:")
+        for took, due, waited, produced in worst:
+            beside = [each for each in late if due - BEFORE_S <= each["at"] <= due + took]
             cause = _told(max(beside, key=lambda each: float(each["late_s"]))) if beside else "none was late"
-            print(f"  {took * 1e3:.1f} ms: {cause}", flush=True)
+            ran = {name for at, name, lasted in rounds if at <= due + took and at + lasted >= due - BEFORE_S}
+            parts = f"{waited * 1e3:.1f} until a producer was free, {produced * 1e3:.1f} for its Produce"
+            print(
+                f"  {took * 1e3:.1f} ms, of which {parts}: {cause}; {', '.join(sorted(ran)) or 'no round'}", flush=True
+            )
 
 
 def _told(late: dict[str, Any]) -> str:

@@ -224,6 +224,7 @@ class LogManager:
         """Save everything and let go of the directory; with `clean=False` only let go. Nothing may be appended any
         more. Raises OSError when the last files cannot be written; the next start then recovers."""
         self.stop_waiting_for_room()
+        self._saver.end_rounds()
         try:
             if self._running:
                 await asyncio.wait(self._running)

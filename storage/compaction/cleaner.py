@@ -25,6 +25,7 @@ from eosin.storage.compaction.choice import (
     cleanable,
     first_to_compact,
     first_uncompacted_offset,
+    is_internal,
     should_roll,
 )
 from eosin.storage.compaction.job import CleanJob
@@ -146,12 +147,14 @@ class Cleaner:
         self._left_alone = {log: until for log, until in self._left_alone.items() if until > elapsed_ms}
         is_full_round = elapsed_ms >= self._next_look_ms
         logs = await self._compacted_logs() if is_full_round else self._internal_logs()
-        for log in logs:
-            self._end_segment(log, now_ms)
+        await in_turns(logs, partial(self._end_segment, now_ms), self._clock)
         has_cleaned = False
         while not self._pace.is_stopped and (found := self._choose(logs, now_ms)) is not None:
+            began_ms = self._pace.elapsed_ms()
             await self._clean(found)
             has_cleaned = True
+            if is_internal(found.log):
+                await self._pace.rest_after_log(began_ms)
         if is_full_round:
             self._next_look_ms = elapsed_ms + self._config.backoff_ms
         if is_full_round or has_cleaned:
@@ -173,7 +176,7 @@ class Cleaner:
     def _compacted_of(self, topic: str) -> "list[PartitionLog]":
         return [log for log in self._logs.of_topic(topic) if log.config.is_compacted]
 
-    def _end_segment(self, log: "PartitionLog", now_ms: int) -> None:
+    def _end_segment(self, now_ms: int, log: "PartitionLog") -> None:
         if log.is_truncating:
             return  # a segment at its end of before would outlive the cut
         try:

@@ -19,6 +19,11 @@ SLICE_WORK: Final = 1500
 TURNS_PER_SLICE: Final = 4
 """Turns of the event loop between two slices. When others are busy, so many of their turns come to one of ours; when
 nobody is, it costs a twentieth."""
+LOG_REST: Final = 3
+LONGEST_LOG_REST_MS: Final = 200
+"""After a log of the broker's own others have so many times the time that it took, up to this. The logs of ids that are
+equally busy are due in one moment: one behind the other they take a quarter of the event loop for most of a second, and
+a broker at three quarters of its capacity has no such quarter."""
 WINDOW_MS: Final = 100
 """Over which the bytes are kept within the limit."""
 
@@ -63,6 +68,16 @@ class Pace:
         for _ in range(TURNS_PER_SLICE):
             await asyncio.sleep(0)
         self.check()
+
+    async def rest_after_log(self, began_ms: int) -> None:
+        """A log is compacted, since `began_ms` by `elapsed_ms`: let others have some time. A stop ends it."""
+        rest_ms = min(LOG_REST * (self.elapsed_ms() - began_ms), LONGEST_LOG_REST_MS)
+        if rest_ms > 0 and not self._is_stopped:
+            await self._pause(rest_ms)
+
+    def elapsed_ms(self) -> int:
+        """The clock that it is kept on."""
+        return self._clock.elapsed_ms()
 
     async def moved(self, size: int) -> None:
         """`size` bytes were read or written: wait if that was too fast. Raises Abandoned."""

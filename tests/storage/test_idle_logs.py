@@ -15,7 +15,7 @@ from eosin.lab.disk.lying_disk import Fault
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.runtime.turns import TURN_MS, in_turns
-from eosin.storage.checkpoints.checkpoint_saver import SAVES_AT_ONCE
+from eosin.storage.checkpoints.checkpoint_saver import ONE_BY_ONE, SAVES_AT_ONCE, SMALL_AFTER_MS, saves_at_once
 from eosin.storage.checkpoints.offset_table import OffsetTable
 from eosin.storage.checkpoints.recovery_points import OffsetCheckpoints
 from eosin.storage.disk.checkpoint_formats import decode_offsets, encode_offsets
@@ -120,10 +120,8 @@ def test_a_table_of_100_000_lines_of_which_one_has_changed_is_encoded_without_a_
     assert encoding.calls < 100
 
 
-async def test_when_many_logs_are_due_a_few_at_a_time_are_saved() -> None:
-    logs = await many_logs()
-    for partition in MANY:
-        appended(logs.append(logs.log(partition), data()))
+async def most_at_once(logs: Logs, *, force: bool) -> int:
+    """The largest number of saves side by side in a round."""
     most = 0
     saver = logs.manager._saver
     save = saver._save
@@ -134,9 +132,54 @@ async def test_when_many_logs_are_due_a_few_at_a_time_are_saved() -> None:
         await save(*arguments)  # type: ignore[arg-type]
 
     with patch.object(saver, "_save", counted):
-        await logs.manager.checkpoint(force=True)
-    assert 1 < most <= SAVES_AT_ONCE
+        await logs.manager.checkpoint(force=force)
+    return most
+
+
+@pytest.mark.parametrize(("force", "least", "limit"), [(False, 1, 1), (True, 2, SAVES_AT_ONCE)])
+async def test_logs_that_are_due_together_are_saved_one_after_the_other(force: bool, least: int, limit: int) -> None:
+    logs = await many_logs()
+    for partition in MANY:
+        appended(logs.append(logs.log(partition), data()))
+    logs.clock.advance(SMALL_AFTER_MS)
+    assert least <= await most_at_once(logs, force=force) <= limit
     assert {log.checkpoint_state.recovery_point for log in logs.manager.logs_of("many")} == {2}
+
+
+def test_of_very_many_logs_some_are_saved_side_by_side() -> None:
+    at_once = [saves_at_once(count) for count in (0, 1, ONE_BY_ONE - 1, ONE_BY_ONE, 10 * ONE_BY_ONE, 100_000)]
+    assert at_once == [1, 1, 1, 2, 11, SAVES_AT_ONCE]
+
+
+@pytest.mark.parametrize("clean", [False, True])
+async def test_a_stop_waits_for_the_save_under_way_and_for_no_other_of_its_round(clean: bool) -> None:
+    logs = await many_logs()
+    for partition in MANY:
+        appended(logs.append(logs.log(partition), data()))
+    logs.clock.advance(SMALL_AFTER_MS)
+    (checkpoints,) = (each for each in logs.manager.periodic_work() if each.name == "checkpoints")
+    begun = asyncio.Event()
+    saver = logs.manager._saver
+    save = saver._save
+    saved: list[object] = []
+
+    async def noted(log: object, checkpoint: object) -> None:
+        begun.set()
+        await asyncio.sleep(0)
+        saved.append(log)
+        await save(log, checkpoint)  # type: ignore[arg-type]
+
+    with patch.object(saver, "_save", noted):
+        result = checkpoints.run()
+        assert result is not None
+        work = asyncio.ensure_future(result)
+        await begun.wait()
+        work.cancel()  # as a stop does first
+        await logs.manager.close(clean=clean)
+    assert len(saved) == (len(MANY) if clean else 1)
+    assert len(set(saved)) == len(saved)
+    await logs.start_again(None if clean else logs.fake.killed())
+    assert {each.log_end_offset for each in logs.manager.logs_of("many")} == {2}
 
 
 async def test_logs_that_are_saved_for_the_first_time_share_one_sync_of_the_folder_they_are_in() -> None:

@@ -23,6 +23,7 @@ from compaction import (
     table,
 )
 from logs import DATA_DIR, Logs, appended, read_now
+from manual_clock import TickingClock
 from waiting import HANG_S, settled
 
 from eosin.protocol.errors import ErrorCode
@@ -31,7 +32,14 @@ from eosin.protocol.records.batch import batches, iter_records
 from eosin.storage.compaction.choice import INTERNAL_UNCOMPACTED_BYTES
 from eosin.storage.compaction.cleaner import CleanerConfig
 from eosin.storage.compaction.key_map import ENTRY_BYTES
-from eosin.storage.compaction.pace import BATCH_WORK, CHUNK_WORK, RECORD_WORK, SLICE_WORK, Pace
+from eosin.storage.compaction.pace import (
+    BATCH_WORK,
+    CHUNK_WORK,
+    LONGEST_LOG_REST_MS,
+    RECORD_WORK,
+    SLICE_WORK,
+    Pace,
+)
 from eosin.storage.disk.flusher import Durability
 from eosin.storage.disk.memory import MemoryDisk
 from eosin.storage.disk.system import SystemDisk
@@ -426,6 +434,53 @@ async def test_others_get_their_turn_while_a_large_log_is_compacted(monkeypatch:
     assert sum(work_between_turns) > 20 * SLICE_WORK, "20 000 records are many slices"
     one_step = max(CHUNK_WORK, RECORD_WORK * 200) + BATCH_WORK
     assert max(work_between_turns) <= SLICE_WORK + one_step
+
+
+async def test_others_get_their_turn_while_segments_of_many_logs_end() -> None:
+    logs = Logs(config=WIDE, cleaner=CleanerConfig(), clock=TickingClock())
+    await logs.open()
+    own = [logs.log(TopicPartition(TRANSACTION_STATE_TOPIC, index)) for index in range(8)]
+    for log in own:
+        appended(logs.append(log, keyed(("id", "v" * INTERNAL_UNCOMPACTED_BYTES))))
+    ended: set[int] = set()
+
+    async def others() -> None:
+        while True:
+            ended.add(sum(len(log.segments) > 1 for log in own))
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(others())
+    await logs.manager.cleaner.round()
+    task.cancel()
+    assert all(len(log.segments) == 2 for log in own)
+    assert len(ended & set(range(1, len(own)))) > 1, "some had ended their segment, and others not"
+
+
+async def test_logs_of_the_brokers_own_that_are_due_together_are_compacted_with_rests_between() -> None:
+    logs = compacted_logs(WIDE, cleaner=CleanerConfig())
+    await logs.open()
+    own = [logs.log(TopicPartition(TRANSACTION_STATE_TOPIC, index)) for index in range(3)]
+    for log in own:
+        for index in range(1 + INTERNAL_UNCOMPACTED_BYTES // 1000):
+            appended(logs.append(log, keyed(("id", f"{index}" + "v" * 1000))))
+    await logs.manager.cleaner.round()
+    await logs.manager.checkpoint(force=True)
+    off_loop = logs.fake.off_loop
+
+    async def slow(function, *args, **kwargs):  # type: ignore[no-untyped-def]
+        logs.clock.pause(5)
+        return await off_loop(function, *args, **kwargs)
+
+    logs.fake.off_loop = slow  # type: ignore[method-assign,assignment]
+    work = asyncio.create_task(logs.manager.cleaner.round())
+    compacted = []
+    for _ in own:
+        await settled()
+        compacted.append(sum(log.compaction_state.compacted_below > 0 for log in own))
+        logs.clock.advance(LONGEST_LOG_REST_MS)
+    await settled()
+    assert work.done()
+    assert compacted == [1, 2, 3]
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -4,9 +4,17 @@ import asyncio
 
 import pytest
 from manual_clock import ManualClock
-from waiting import HANG_S
+from waiting import HANG_S, settled
 
-from eosin.storage.compaction.pace import SLICE_WORK, TURNS_PER_SLICE, WINDOW_MS, Abandoned, Pace
+from eosin.storage.compaction.pace import (
+    LOG_REST,
+    LONGEST_LOG_REST_MS,
+    SLICE_WORK,
+    TURNS_PER_SLICE,
+    WINDOW_MS,
+    Abandoned,
+    Pace,
+)
 
 
 async def test_a_slice_is_followed_by_turns_for_others() -> None:
@@ -85,3 +93,29 @@ async def test_stopping_wakes_waiting_work() -> None:
         await task
     assert clock.pending == 0
     assert pace.is_stopped
+
+
+@pytest.mark.parametrize(("took_ms", "rest_ms"), [(10, 10 * LOG_REST), (10_000, LONGEST_LOG_REST_MS)])
+async def test_after_a_log_others_have_a_multiple_of_its_time_up_to_a_limit(took_ms: int, rest_ms: int) -> None:
+    clock = ManualClock()
+    pace = Pace(clock, bytes_per_second=1e300)
+    began_ms = pace.elapsed_ms()
+    clock.pause(took_ms)
+    rest = asyncio.create_task(pace.rest_after_log(began_ms))
+    await clock.run(rest_ms - 1)
+    assert not rest.done()
+    await clock.run(1)
+    assert rest.done()
+
+
+async def test_a_stop_ends_the_rest_after_a_log_and_begins_none() -> None:
+    clock = ManualClock()
+    pace = Pace(clock, bytes_per_second=1e300)
+    clock.pause(100)
+    rest = asyncio.create_task(pace.rest_after_log(0))
+    await settled()
+    assert not rest.done()
+    pace.stop()
+    await asyncio.wait_for(rest, HANG_S)
+    await asyncio.wait_for(pace.rest_after_log(0), HANG_S)
+    assert clock.pending == 0
