@@ -18,13 +18,13 @@ from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TopicPartition
 from eosin.runtime.clock import Clock
 from eosin.runtime.start_now import start_now
 from eosin.runtime.turns import TURN_MS, next_turn
-from eosin.storage.results.log_results import Marker, Refused
+from eosin.storage.log.partition_log import PartitionLog
+from eosin.storage.results.log_results import Appended, Marker
 
 if TYPE_CHECKING:
     from eosin.broker.partitions import Partitions
     from eosin.coordinator.groups.coordinator import GroupCoordinator
     from eosin.model.cluster import Cluster
-    from eosin.storage.log.partition_log import PartitionLog
 
 MARKERS_AT_ONCE: Final = 500
 """So many markers of one transaction are appended in one turn of the event loop at most: one takes some 15 us, and 100
@@ -110,7 +110,7 @@ class LocalMarkers:
         partitions: "Partitions",
         *,
         clock: Clock,
-        has_enough_in_sync: "Callable[[PartitionLog], bool] | None" = None,
+        has_enough_in_sync: Callable[[PartitionLog], bool] | None = None,
     ) -> None:
         """Markers are acks=all: `has_enough_in_sync` says which partitions may take them (cluster.md 4.10); None: all
         of them."""
@@ -146,14 +146,14 @@ class LocalMarkers:
                     offsets.append((key, each.marker))
                     continue
                 log = self._partitions.get(partition)
-                if isinstance(log, ErrorCode):
+                if not isinstance(log, PartitionLog):
                     answers[key] = log
                     continue
                 if self._has_enough_in_sync is not None and not self._has_enough_in_sync(log):
                     answers[key] = ErrorCode.NOT_ENOUGH_REPLICAS
                     continue
                 result = log.append_marker(each.marker, now_ms=now_ms)
-                if isinstance(result, Refused):
+                if not isinstance(result, Appended):
                     answers[key] = result.error
                 elif log.high_watermark > result.last_offset:
                     answers[key] = _NONE

@@ -65,7 +65,11 @@ class SystemClock:
     def elapsed_ms(self) -> int:
         return time.monotonic_ns() // NS_PER_MS
 
-    moment_of = staticmethod(as_stamped)
+    @property
+    def moment_of(self) -> Callable[[int], int]:
+        """`as_stamped` itself, by which a log knows that it need not ask. (A staticmethod of a compiled class would be
+        another object.)"""
+        return as_stamped
 
     def call_later(self, delay_ms: float, callback: Callable[[], None], *, periodic: bool = False) -> Timer:
         return asyncio.get_running_loop().call_later(max(0.0, delay_ms) / 1000, callback)

@@ -38,6 +38,7 @@ SAME = (
     "tests/storage/test_record_walk.py",
     "tests/storage/test_validation.py",
     "tests/network/test_connection.py",
+    "tests/runtime/test_clock.py",
     "tests/security/test_authorizer.py",
 )
 PATCHED = (

@@ -236,7 +236,7 @@ def _append_one(
     services: Services,
 ) -> bool:
     """Append a valid batch, and set its outcome. Returns whether it is still to become durable."""
-    if isinstance(valid, Refused):
+    if not isinstance(valid, ValidBatch):
         batch.outcome = valid
         services.partitions.refused_batches.add(batch)
         return False
@@ -251,13 +251,14 @@ def _append_one(
             batch.outcome = refused
             return False
     outcome = batch.log.append(valid.data, now_ms=now_ms, guard=batch.guard, header=valid.header)
-    if isinstance(outcome, Refused) and outcome.error is ErrorCode.CONCURRENT_TRANSACTIONS:
+    if isinstance(outcome, Appended):
+        batch.outcome = outcome
+        return batch.log.high_watermark <= outcome.last_offset
+    if outcome.error is ErrorCode.CONCURRENT_TRANSACTIONS:
         outcome = translated(outcome, context.api_version)
     batch.outcome = outcome
-    if isinstance(outcome, Refused):
-        refused_batches.add(batch)
-        return False
-    return batch.log.high_watermark <= outcome.last_offset
+    refused_batches.add(batch)
+    return False
 
 
 def _close_on_error(produced: Produced) -> None:

@@ -9,20 +9,19 @@ producer's request waits for the coordinator, its later requests wait behind it,
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
+from eosin.broker.producing.produced import ProducedBatch
 from eosin.coordinator.transactions.entries import PendingRequest
 from eosin.coordinator.transactions.ports import TransactionVerifier
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.names import ProducerIdAndEpoch, TopicPartition
+from eosin.protocol.names import ProducerIdAndEpoch
 from eosin.runtime.clock import Clock, stopwatch_ns
 from eosin.runtime.start_now import start_now
-from eosin.storage.results.log_results import AppendResult, Refused, VerificationGuard
+from eosin.storage.results.log_results import Refused, VerificationGuard
 
 if TYPE_CHECKING:
-    from eosin.protocol.records.header import BatchHeader
     from eosin.settings.broker import BrokerConfig
-    from eosin.storage.log.partition_log import PartitionLog
 
 RETRY_BACKOFF_MS: Final = 20
 """Between two questions while the coordinator is busy (Kafka's `add.partitions.to.txn.retry.backoff.ms`)."""
@@ -36,6 +35,7 @@ FIRST_ADDING_VERSION: Final = 12
 FIRST_ABORTABLE_VERSION: Final = 11
 """From this version of Produce on, clients know TRANSACTION_ABORTABLE."""
 
+_CONCURRENT: Final = ErrorCode.CONCURRENT_TRANSACTIONS
 _ALWAYS: Final[Mapping[ErrorCode, ErrorCode]] = {
     # Retriable by every client, and without a search for a new leader: the partition is where it was.
     ErrorCode.NETWORK_EXCEPTION: ErrorCode.NOT_ENOUGH_REPLICAS,
@@ -61,25 +61,13 @@ _IMPOSSIBLE: Final = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRO
 """Answers after which waiting for the previous transaction's marker would not help."""
 
 
-class TransactionalBatch(Protocol):
-    """A transactional batch on its way into a log, as far as its verification goes."""
-
-    partition: TopicPartition
-    header: "BatchHeader"
-    log: "PartitionLog"
-    guard: VerificationGuard | None
-    """Set when the batch may be appended under it."""
-    outcome: AppendResult | None
-    """Set to the refusal when the batch may not be appended."""
-
-
 class VerificationRequest:
     """The question of one Produce request to the coordinator: one producer, all its batches that may start a
     transaction."""
 
     __slots__ = ("adds_partitions", "api_version", "batches", "is_put_off", "producer", "transactional_id", "trying")
 
-    def __init__(self, transactional_id: str, batches: Sequence[TransactionalBatch], *, api_version: int) -> None:
+    def __init__(self, transactional_id: str, batches: Sequence[ProducedBatch], *, api_version: int) -> None:
         header = batches[0].header
         self.transactional_id = transactional_id
         self.batches = batches
@@ -164,7 +152,7 @@ class TransactionVerification:
         if not is_settled:
             _translate(request)
 
-    async def _try(self, request: VerificationRequest, unknown: list[TransactionalBatch]) -> bool:
+    async def _try(self, request: VerificationRequest, unknown: list[ProducedBatch]) -> bool:
         """Ask the coordinator about the batches of `unknown`, which the logs do not know. Returns whether every batch
         is settled: else a log, or the coordinator, is busy."""
         for questions_left in reversed(range(MOST_QUESTIONS)):
@@ -178,7 +166,7 @@ class TransactionVerification:
         _translate(request)
         return True
 
-    async def _send_verification(self, request: VerificationRequest, unknown: list[TransactionalBatch]) -> None:
+    async def _send_verification(self, request: VerificationRequest, unknown: list[ProducedBatch]) -> None:
         """Ask once."""
         if len(unknown) < len(request.batches):
             await self._recognise(request)
@@ -195,8 +183,8 @@ class TransactionVerification:
                     batch.outcome = Refused(error)
 
     async def _verified(
-        self, request: VerificationRequest, batches: Sequence[TransactionalBatch]
-    ) -> list[tuple[TransactionalBatch, ErrorCode]]:
+        self, request: VerificationRequest, batches: Sequence[ProducedBatch]
+    ) -> list[tuple[ProducedBatch, ErrorCode]]:
         producer_id, producer_epoch = request.producer
         began_ns = 0 if self._watch is None else stopwatch_ns()
         answers = await self._verifier.verify(
@@ -219,7 +207,7 @@ class TransactionVerification:
             if error in _IMPOSSIBLE:
                 batch.outcome = Refused(error)
 
-    def _add(self, request: VerificationRequest, unknown: Sequence[TransactionalBatch]) -> PendingRequest:
+    def _add(self, request: VerificationRequest, unknown: Sequence[ProducedBatch]) -> PendingRequest:
         producer_id, producer_epoch = request.producer
         return self._verifier.add_partitions(
             request.transactional_id,
@@ -237,9 +225,9 @@ def _apply_result(request: VerificationRequest, error: ErrorCode) -> None:
                 batch.outcome = Refused(error)
 
 
-def _begin(request: VerificationRequest) -> list[TransactionalBatch]:
+def _begin(request: VerificationRequest) -> list[ProducedBatch]:
     """Ask each log what it knows. Those left over need the coordinator's word, and have the guard to append under."""
-    unknown: list[TransactionalBatch] = []
+    unknown: list[ProducedBatch] = []
     for batch in request.batches:
         header = batch.header
         verdict = batch.log.begin_verification(
@@ -250,19 +238,19 @@ def _begin(request: VerificationRequest) -> list[TransactionalBatch]:
             from_zero=request.adds_partitions,
         )
         batch.guard = batch.outcome = None
-        if isinstance(verdict, Refused):
-            batch.outcome = verdict
-        elif verdict is not None:
+        if isinstance(verdict, VerificationGuard):
             batch.guard = verdict
             unknown.append(batch)
+        elif verdict is not None:
+            batch.outcome = verdict
     return unknown
 
 
-def _is_busy(batches: Sequence[TransactionalBatch]) -> bool:
+def _is_busy(batches: Sequence[ProducedBatch]) -> bool:
     return any(_is_early(batch) for batch in batches)
 
 
-def _is_outdated(batches: Sequence[TransactionalBatch]) -> bool:
+def _is_outdated(batches: Sequence[ProducedBatch]) -> bool:
     """True if the marker of the producer's transaction before has taken a guard away while the coordinator was asked:
     its answer may be older than the marker, so it is asked again."""
     return any(
@@ -273,12 +261,14 @@ def _is_outdated(batches: Sequence[TransactionalBatch]) -> bool:
     )
 
 
-def _is_early(batch: TransactionalBatch) -> bool:
+def _is_early(batch: ProducedBatch) -> bool:
     """True if something is still under way that the batch has to wait for."""
-    return isinstance(batch.outcome, Refused) and batch.outcome.error == ErrorCode.CONCURRENT_TRANSACTIONS
+    outcome = batch.outcome
+    return outcome is not None and isinstance(outcome, Refused) and outcome.error is _CONCURRENT
 
 
 def _translate(request: VerificationRequest) -> None:
     for batch in request.batches:
-        if isinstance(batch.outcome, Refused):
-            batch.outcome = translated(batch.outcome, request.api_version)
+        outcome = batch.outcome
+        if outcome is not None and isinstance(outcome, Refused):
+            batch.outcome = translated(outcome, request.api_version)

@@ -26,6 +26,7 @@ from eosin.storage.results.log_results import Marker
 
 _LOG: Final = logging.getLogger(__name__)
 
+_NONE: Final = ErrorCode.NONE
 SENT_AT_ONCE: Final = 1000
 """Partitions of one transaction whose markers are sent in one turn of the event loop: one takes 2 us or more."""
 
@@ -229,7 +230,7 @@ class MarkerSender:
         for (_, partition), error in answers.items():
             if error in SETTLED:
                 job.remaining.pop(partition, None)
-            if error is not ErrorCode.NONE and not self._goes_on(job, partition, error):
+            if error is not _NONE and not self._goes_on(job, partition, error):
                 self._end(job)
                 return
         if job.in_flight:

@@ -17,6 +17,7 @@ from typing import Final, Protocol
 
 from eosin.protocol.names import TopicPartition, Uuid
 from eosin.runtime.clock import stopwatch_ns
+from eosin.storage.disk.immediate_flusher import ImmediateFlusher
 from eosin.storage.disk.interfaces import LACKING_DESCRIPTORS, Buffer, Disk, File
 
 UNHURRIED_S: Final = 0.1
@@ -153,37 +154,6 @@ class Flusher(Protocol):
 
     async def close(self) -> None:
         """Finish every flush and stop."""
-
-
-class ImmediateFlusher:
-    """For durability `os` and `memory`: a write is as durable as it gets once it returns."""
-
-    backlog_bytes: Final = 0
-    defers: Final = False
-
-    def appended(
-        self,
-        log: Flushable,
-        size: int,
-        batch: Sequence[Buffer],
-        *,
-        awaited: bool = True,
-        base_offset: int | None = None,
-    ) -> None:
-        """Report it durable at once."""
-        log.advance(log.log_end_offset)
-
-    async def settle(self, log: Flushable) -> None:
-        """There is never a flush."""
-
-    def synced(self, log: Flushable, end_offset: int) -> None:
-        """No caller waits for that."""
-
-    def forget(self, log: Flushable) -> None:
-        """There is nothing to forget."""
-
-    async def close(self) -> None:
-        """Nothing runs."""
 
 
 class Work(Protocol):

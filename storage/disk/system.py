@@ -88,7 +88,9 @@ class SystemFile:
         self._read_lock = threading.Lock() if _pread is None else None
 
     def append(self, buffers: Sequence[Buffer]) -> None:
-        total = sum(map(len, buffers))
+        total = 0
+        for buffer in buffers:
+            total += len(buffer)
         try:
             written = (_writev or _write_joined)(self._descriptor, buffers)
             while written < total:  # a short write: the rest meets the reason for it

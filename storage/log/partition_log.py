@@ -45,6 +45,7 @@ from eosin.storage.results.log_results import (
     VerificationGuard,
 )
 
+_CLIENT: Final = AppendOrigin.CLIENT
 _TO_HIGH_WATERMARK: Final = -1
 _PURPOSES: Final = {METADATA_TOPIC: WritePurpose.VITAL, TRANSACTION_STATE_TOPIC: WritePurpose.UPKEEP}
 """Purposes of the writes that go on while the disk is full, by topic."""
@@ -90,7 +91,7 @@ class PartitionLog(CommittedLog):
         batch: Buffer,
         *,
         now_ms: int,
-        origin: AppendOrigin = AppendOrigin.CLIENT,
+        origin: AppendOrigin = _CLIENT,
         guard: VerificationGuard | None = None,
         header: BatchHeader | None = None,
         awaited: bool = True,
@@ -102,7 +103,7 @@ class PartitionLog(CommittedLog):
             return self._no_appends
         if header is None:
             header = read_header(batch)
-        from_client = origin is AppendOrigin.CLIENT
+        from_client = origin is _CLIENT
         has_producer = header.producer_id >= 0
         if self.context.space.refuses_records and self._purpose is WritePurpose.RECORDS:
             if has_producer and from_client:

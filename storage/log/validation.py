@@ -181,7 +181,7 @@ def _checked(
     if len(batch) > _SMALL_BYTES:
         budget.spend(len(batch) // _BYTES_PER_WORK)
     whole = _whole_batch(batch, config, header)
-    if isinstance(whole, Refused):
+    if not isinstance(whole, BatchHeader):
         return whole
     if fault := _shape_fault(whole):
         return Refused(ErrorCode.INVALID_RECORD, fault)

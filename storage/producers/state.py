@@ -79,8 +79,9 @@ class ProducerState:
         sequences nor a guard.
         """
         producer_id, epoch = header.producer_id, header.producer_epoch
+        is_transactional = header.is_transactional
         entry = self._entries.get(producer_id)
-        if entry is not None and header.is_transactional and entry.is_anothers:
+        if entry is not None and is_transactional and entry.is_anothers:
             entry = None
         is_open = False
         if entry is not None:
@@ -91,7 +92,7 @@ class ProducerState:
             if epoch < entry.producer_epoch:
                 return _fenced(header, entry)
             is_open = entry.transaction_first_offset >= 0
-        if header.is_transactional:
+        if is_transactional:
             if is_open and entry is not None and entry.producer_epoch < epoch:
                 return _previous_open(producer_id)
             if from_client and not is_open and not self._is_verified(producer_id, guard, verification_enabled):
@@ -103,7 +104,7 @@ class ProducerState:
             refused = self._check_sequence(header, entry)
             if refused is not None:
                 return refused
-        if entry is not None and not header.is_transactional:
+        if entry is not None and not is_transactional:
             if is_open:
                 return _outside(producer_id, "has an open transaction here")
             if from_client and entry.coordinator_epoch >= 0:
@@ -164,21 +165,21 @@ class ProducerState:
 
     def data_appended(self, header: BatchHeader, base_offset: int, *, max_timestamp: int, now_ms: int) -> None:
         """A data batch that passed the checks was written at `base_offset`."""
-        producer_id = header.producer_id
+        producer_id, is_transactional = header.producer_id, header.is_transactional
         entry = self._entries.get(producer_id)
-        if entry is None or (entry.coordinator_epoch >= 0 and not (header.is_transactional or entry.has_transaction)):
+        if entry is None or (entry.coordinator_epoch >= 0 and not (is_transactional or entry.has_transaction)):
             # The second: whoever wrote this batch had found the owner forgotten here, and the log that is read again,
             # or copied, still has what the owner wrote before. It must not get a stranger's batches.
             entry = self._entries[producer_id] = ProducerEntry(producer_id)
             self._refused.pop(producer_id, None)
-        if header.is_transactional and entry.is_anothers:
+        if is_transactional and entry.is_anothers:
             entry.forget_batches()
         if entry.producer_epoch != header.producer_epoch:
             entry.set_epoch(header.producer_epoch)
         delta = header.last_offset_delta
         entry.keep(header.base_sequence, header.last_sequence, base_offset + delta, delta, max_timestamp)
         entry.last_append_ms = now_ms
-        if header.is_transactional:
+        if is_transactional:
             if self._verifications:
                 self._verifications.pop(producer_id, None)
             if entry.transaction_first_offset < 0:

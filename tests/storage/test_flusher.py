@@ -13,7 +13,8 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.runtime.chance import SeededChance
 from eosin.runtime.clock import SystemClock
-from eosin.storage.disk.flusher import Durability, Flush, ImmediateFlusher, ThreadFlusher, flusher_for
+from eosin.storage.disk.flusher import Durability, Flush, ThreadFlusher, flusher_for
+from eosin.storage.disk.immediate_flusher import ImmediateFlusher
 from eosin.storage.disk.interfaces import Disk
 from eosin.storage.disk.system import MemoryDisk, SystemDisk
 from eosin.storage.log.config import LogConfig

@@ -7,14 +7,15 @@ import pytest
 from data_fakes import FakeVerifiedLog, FakeVerifier
 from manual_clock import ManualClock
 
+from eosin.broker.producing.produced import ProducedBatch
 from eosin.broker.transactions.verification import TransactionVerification, VerificationRequest
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import ProducerIdAndEpoch, TopicPartition
 from eosin.protocol.records.batch import NewRecord, build_batch
-from eosin.protocol.records.header import BatchHeader, read_header
+from eosin.protocol.records.header import read_header
 from eosin.runtime.start_now import start_now
 from eosin.settings.broker import BrokerConfig
-from eosin.storage.results.log_results import AppendResult, Refused, VerificationGuard
+from eosin.storage.results.log_results import Refused, VerificationGuard
 
 pytestmark = pytest.mark.virtual
 
@@ -28,15 +29,14 @@ HEADER = read_header(
 )
 
 
-class Batch:
+class Batch(ProducedBatch):
     """A transactional batch, as the verification sees it."""
 
     def __init__(self, log: FakeVerifiedLog, index: int = 0) -> None:
+        super().__init__("orders", index, None)
         self.partition = TopicPartition("orders", index)
-        self.header: BatchHeader = HEADER
-        self.log: Any = log
-        self.guard: VerificationGuard | None = None
-        self.outcome: AppendResult | None = None
+        self.header = HEADER
+        self.log = cast(Any, log)
 
     @property
     def error(self) -> ErrorCode | None:
