@@ -155,11 +155,12 @@ cluster-clients: setup bytecode  ## the client suite against three Eosin brokers
 bench: setup bytecode  ## measure the budgets; a table, and JSON in bench-results/
 	$(WITH) $(BIN)/python -m bench $(ARGS)
 
-fuzz: setup bytecode  ## FRAMES mutated frames through a fake transport, a hundredth of them over sockets, then TLS and logins, then large requests, from SEED on
+fuzz: setup bytecode  ## FRAMES mutated frames through a fake transport, a hundredth of them over sockets, then TLS and logins, large requests, and members of groups, from SEED on
 	$(BIN)/python tests/support/fuzz_broker.py --frames $(FRAMES) --seed $(SEED) --first-chunk $(FIRST_CHUNK)
 	$(BIN)/python tests/support/fuzz_broker.py --frames $$(( $(FRAMES) / 100 )) --seed $(SEED) --sockets
 	$(BIN)/python tests/support/fuzz_broker.py --frames $$(( $(FRAMES) / 1000 )) --seed $(SEED) --security
 	$(BIN)/python tests/support/fuzz_broker.py --frames $$(( $(FRAMES) / 2000 )) --seed $(SEED) --large
+	$(BIN)/python tests/support/fuzz_broker.py --frames $$(( $(FRAMES) / 50 )) --seed $(SEED) --members
 
 crash: setup bytecode  ## kill -9 a broker ROUNDS times while clients work; goes on where it stopped, figures in bench-results/
 	$(BIN)/python tests/support/crash_loop.py --rounds $(ROUNDS) --seed $(SEED) $(ARGS)

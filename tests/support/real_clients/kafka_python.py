@@ -54,13 +54,18 @@ class KafkaPythonConsumer:
             self.raw.seek(TopicPartition(*each), offset)
 
     def subscribe(self, topics: Iterable[str]) -> None:
-        self.raw.subscribe(list(topics))
+        names = list(topics)
+        self.raw.subscribe(names)
+        # A member of 3.0 that joins before it knows its topics joins again when it does, and a poll that ends in the
+        # middle of that leaves it deaf: it has no partitions from then on. This makes it know them first.
+        for each in names:
+            _call(self.raw.partitions_for_topic, each)
 
     def read(self, count: int, timeout_s: float = HANG_S) -> list[Received]:
         deadline = time.monotonic() + timeout_s
         found: list[Received] = []
         while len(found) < count and (left := deadline - time.monotonic()) > 0:
-            # Not in short turns: a poll of 3.0 that ends while new metadata make it join again leaves it deaf.
+            # Not in short turns: new metadata may make it join again, and a poll that ends then leaves it deaf.
             batches = _call(self.raw.poll, timeout_ms=int(left * 1000) + 1, max_records=count - len(found))
             for records in batches.values():
                 found += [Received(each.topic, each.partition, each.offset, each.key, each.value) for each in records]
