@@ -40,7 +40,7 @@ class Sharer:
     def __init__(self, address: str, topic: str, partitions: int) -> None:
         self.group = unique("sharing")
         self.topic = topic
-        self.letters_to = f"letters-{topic}"
+        self.letters_to = f"dlq.{topic}"
         self.settled: list[set[int]] = [set() for _ in range(partitions)]
         """The numbers whose acknowledgements were answered."""
         self.rejected: list[set[int]] = [set() for _ in range(partitions)]
