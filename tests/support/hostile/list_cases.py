@@ -309,9 +309,9 @@ CASES: Final = (
     Case("mixed-names", "S3b", Who.OWNER, "Metadata of 200,000 names, every other one known by a prefix", mixed_names),
     Case("lists", "S3b", Who.SMALL, "lists of 100,000 to each API that takes one", lists),
     Case("fetch-sessions", "S4a", Who.SMALL, "sessions of 60,000 partitions, on new connections", fetch_sessions),
+    Case("share-sessions", "S4a", Who.OWNER, "share sessions of 60,000 partitions, on new connections", share_sessions),
     Case("long-names", "S4b", Who.SMALL, "500 names of 30 KB, from 200 addresses", long_names, addresses=ADDRESSES),
     Case("groups", "S4c", Who.OWNER, "members with a MiB of metadata, a group each", groups, may_keep_mib=256),
-    Case("share-sessions", "S4a", Who.OWNER, "share sessions of 60,000 partitions, on new connections", share_sessions),
     Case(
         "new-groups", "S4c", Who.OWNER, "members of newer kinds with long subscriptions", new_groups, may_keep_mib=256
     ),
