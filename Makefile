@@ -155,14 +155,15 @@ cluster-clients: setup bytecode  ## the client suite against three Eosin brokers
 bench: setup bytecode  ## measure the budgets; a table, and JSON in bench-results/
 	$(WITH) $(BIN)/python -m bench $(ARGS)
 
-fuzz: setup bytecode  ## FRAMES mutated frames through a fake transport, a hundredth of them over sockets, then TLS and logins, then large requests, from SEED on
-	$(BIN)/python tests/support/fuzz_broker.py --frames $(FRAMES) --seed $(SEED) --first-chunk $(FIRST_CHUNK)
-	$(BIN)/python tests/support/fuzz_broker.py --frames $$(( $(FRAMES) / 100 )) --seed $(SEED) --sockets
-	$(BIN)/python tests/support/fuzz_broker.py --frames $$(( $(FRAMES) / 1000 )) --seed $(SEED) --security
-	$(BIN)/python tests/support/fuzz_broker.py --frames $$(( $(FRAMES) / 2000 )) --seed $(SEED) --large
+fuzz: setup bytecode  ## FRAMES mutated frames through a fake transport, a hundredth of them over sockets, then TLS and logins, large requests, and members of groups, from SEED on
+	PYTHONPATH=tests $(BIN)/python tests/support/fuzz_broker.py --frames $(FRAMES) --seed $(SEED) --first-chunk $(FIRST_CHUNK)
+	PYTHONPATH=tests $(BIN)/python tests/support/fuzz_broker.py --frames $$(( $(FRAMES) / 100 )) --seed $(SEED) --sockets
+	PYTHONPATH=tests $(BIN)/python tests/support/fuzz_broker.py --frames $$(( $(FRAMES) / 1000 )) --seed $(SEED) --security
+	PYTHONPATH=tests $(BIN)/python tests/support/fuzz_broker.py --frames $$(( $(FRAMES) / 2000 )) --seed $(SEED) --large
+	PYTHONPATH=tests $(BIN)/python tests/support/fuzz_broker.py --frames $$(( $(FRAMES) / 50 )) --seed $(SEED) --members
 
 crash: setup bytecode  ## kill -9 a broker ROUNDS times while clients work; goes on where it stopped, figures in bench-results/
-	$(BIN)/python tests/support/crash_loop.py --rounds $(ROUNDS) --seed $(SEED) $(ARGS)
+	PYTHONPATH=tests $(BIN)/python tests/support/crash_loop.py --rounds $(ROUNDS) --seed $(SEED) $(ARGS)
 
 soak: setup bytecode  ## MINUTES of mixed clients and all that can happen to a broker; at the end nothing is lost, nothing has grown
 	PYTHONPATH=tests $(BIN)/python tests/support/soak.py --minutes $(MINUTES) $(if $(filter command line,$(origin SEED)),--seed $(SEED)) $(ARGS)

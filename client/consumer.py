@@ -226,7 +226,7 @@ class Consumer:
         self, node: int, partitions: list[TopicPartition], wait_ms: int
     ) -> list[tuple[TopicPartition, PartitionData]]:
         """One response of one broker."""
-        metadata = await self._client.metadata()
+        metadata = await self._client.metadata(*{each.topic for each in partitions})  # others may let it forget them
         topics: dict[str, list[FetchPartition]] = {}
         for partition in partitions:
             asked = FetchPartition(

@@ -37,7 +37,7 @@ async def produce(
     node = await client.leader(partition)
     data = TopicProduceData(
         name=partition.topic,
-        topic_id=(await client.metadata()).topic_id(partition.topic),
+        topic_id=(await client.metadata(partition.topic)).topic_id(partition.topic),
         partition_data=(PartitionProduceData(index=partition.partition, records=batch),),
     )
     request = ProduceRequest(transactional_id=transactional_id, acks=acks, timeout_ms=timeout_ms, topic_data=(data,))

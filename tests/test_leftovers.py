@@ -60,6 +60,8 @@ TOLD = {
     "connections": r"descriptor of socket:\S+",
 }
 
+UNCLOSED = ("-W", "error::ResourceWarning", "-W", "error::pytest.PytestUnraisableExceptionWarning")
+
 
 def ran(folder: Path, modules: dict[str, str], *options: str) -> str:
     """What pytest says of modules with the plugin."""
@@ -88,6 +90,11 @@ def test_a_module_with_a_failed_test_is_not_asked(tmp_path: Path) -> None:
     said = ran(tmp_path, {"thread": f"{LEAVES['thread']}; assert False"})
     assert "1 failed, 1 passed" in said
     assert "has left" not in said
+
+
+def test_the_next_test_is_not_blamed_for_what_a_failed_one_did_not_close(tmp_path: Path) -> None:
+    said = ran(tmp_path, {"socket": "unclosed = socket.socket(); assert False"}, *UNCLOSED)
+    assert "1 failed, 1 passed" in said, said
 
 
 def test_modules_that_nobody_has_looked_at_are_told_of_and_fail_nothing(tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 """The long proofs, their books, and where each promise of docs/guarantees.md is proved."""
 
+import os
 import re
+import subprocess
 import sys
 from datetime import date
 from pathlib import Path
@@ -33,6 +35,35 @@ def test_a_release_needs_a_good_run_of_full_size_of_each_proof() -> None:
     assert sentences({**books(), "crash": []}) == none
     failed_since = {**books(), "crash": [*books()["crash"], *books(code=1)["crash"]]}
     assert sentences(failed_since) == ["crash: its last run failed; make proof-crash"]
+
+
+def programs() -> dict[str, set[str]]:
+    """The programs of `tests/support` that long proofs start, themselves or by `make`, by their PYTHONPATH."""
+    made = [proof.command for proof in PROOFS.values() if proof.command[0] == "make"]
+    printed = [subprocess.run([*each, "-n"], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True) for each in made]
+    lines = [line for each in printed for line in each.stdout.splitlines()]
+    lines += [
+        f"PYTHONPATH={each.environment.get('PYTHONPATH', '')} {' '.join(each.command)}" for each in PROOFS.values()
+    ]
+    found: dict[str, set[str]] = {}
+    for line in lines:
+        if program := re.search(r"\btests/support/(\w+)\.py", line):
+            path = re.match(r"PYTHONPATH=(\S*) ", line)
+            found.setdefault(path[1] if path else "", set()).add(program[1])
+    return found
+
+
+@pytest.mark.process
+def test_every_program_of_a_long_proof_finds_what_it_imports() -> None:
+    found = programs()
+    assert {"fuzz_broker", "crash_loop"} <= {name for names in found.values() for name in names}
+    for path, names in found.items():
+        imports = f"import sys; sys.path.insert(0, 'tests/support'); import {', '.join(sorted(names))}"
+        environment = {**os.environ, "PYTHONPATH": path}
+        done = subprocess.run(
+            [sys.executable, "-c", imports], cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
 
 
 def test_a_release_refuses_books_that_are_old_or_of_another_line() -> None:

@@ -76,13 +76,11 @@ async def handle(
         return [may(Operation.DESCRIBE, ResourceType.TOPIC, name, quiet=True) for name in names]
 
     shares = services.group_shares
-    if shares is not None and request.member_epoch == 0:
-        size = sum(map(len, heartbeat.topics or ())) + len(heartbeat.regex or "")
-        if not shares.admits(context, request.group_id, size) and not await shares.admits_after_count(
-            context, request.group_id, size
-        ):
-            text = "The user's groups hold as much as they may (eosin.principal.group.bytes.max)."
-            return _response(HeartbeatResult(ErrorCode.GROUP_MAX_SIZE_REACHED, text))
+    size = sum(map(len, heartbeat.topics or ())) + len(heartbeat.regex or "")
+    brings = size or request.member_epoch == 0  # a member may subscribe to more at any time
+    if shares is not None and brings and not await shares.may_bring(context, request.group_id, size):
+        text = "The user's groups hold as much as they may (eosin.principal.group.bytes.max)."
+        return _response(HeartbeatResult(ErrorCode.GROUP_MAX_SIZE_REACHED, text))
     result = await services.groups.consumer_heartbeat(
         request.group_id,
         heartbeat,

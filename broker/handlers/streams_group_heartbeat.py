@@ -15,6 +15,7 @@ from eosin.broker.requests.streams_heartbeat_request import (
     heartbeat_of,
     member_chars,
     required_topics,
+    says_of_itself,
     size_problem,
     topic_problem,
 )
@@ -80,11 +81,9 @@ async def _decided(request: StreamsGroupHeartbeatRequest, context: RequestContex
     if problem is not None:
         return StreamsResult(ErrorCode.INVALID_REQUEST, problem)
     shares = services.group_shares
-    if shares is not None and heartbeat.topology is not None:
-        size = topology_bytes(heartbeat.topology) + member_chars(request)
-        if not shares.admits(context, request.group_id, size) and not await shares.admits_after_count(
-            context, request.group_id, size
-        ):
+    if shares is not None and (heartbeat.topology is not None or says_of_itself(request)):
+        size = member_chars(request) + (0 if heartbeat.topology is None else topology_bytes(heartbeat.topology))
+        if not await shares.may_bring(context, request.group_id, size):
             text = "The user's groups hold as much as they may (eosin.principal.group.bytes.max)."
             return StreamsResult(ErrorCode.GROUP_MAX_SIZE_REACHED, text)
     groups = services.groups.streams

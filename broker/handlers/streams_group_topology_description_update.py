@@ -61,11 +61,9 @@ async def _kept(
         return StreamsResult(ErrorCode.INVALID_REQUEST, problem)
     data = encode_value(request.topology_description, 0)
     shares = services.group_shares
-    if shares is not None and not shares.admits(context, request.group_id, len(data)):
-        admitted = await shares.admits_after_count(context, request.group_id, len(data))
-        if not admitted:
-            text = "The user's groups hold as much as they may (eosin.principal.group.bytes.max)."
-            return StreamsResult(ErrorCode.STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED, text)
+    if shares is not None and not await shares.may_bring(context, request.group_id, len(data)):
+        text = "The user's groups hold as much as they may (eosin.principal.group.bytes.max)."
+        return StreamsResult(ErrorCode.STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED, text)
     return await groups.describe_topology(
         request.group_id, TopologyDescribed(request.member_id, request.topology_epoch, data)
     )

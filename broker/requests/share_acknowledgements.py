@@ -5,7 +5,7 @@ import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from eosin.broker.sharing.rules.acknowledgements import acknowledgements
+from eosin.broker.sharing.rules.acknowledgements import acknowledge_types, acknowledgements
 from eosin.model.cluster import NO_LEADER
 from eosin.model.principals import Principal
 from eosin.model.resources import Operation, ResourceType
@@ -25,7 +25,10 @@ LONGEST_MEMBER_ID: Final = 36
 """Characters."""
 MOVED: Final = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 """Errors beside which the current leader is named."""
-PARTITIONS_PER_TURN: Final = 100
+STEPS_PER_TURN: Final = 2_000
+"""Each is an acknowledgement, or a partition without one."""
+STEPS_OF_A_PARTITION: Final = 20
+"""As many as what is written for it counts for."""
 
 Told = tuple[ErrorCode, str | None]
 """An error, and a sentence about it."""
@@ -83,13 +86,16 @@ async def begin_acknowledgements(
     written."""
     sharing = services.sharing
     begun: list[BegunAcknowledgement] = []
+    left = STEPS_PER_TURN
     for topic in topics:
         for each in topic.partitions:
-            if not each.acknowledgement_batches:
-                continue
-            begun.append(_begin(topic.topic_id, each, member, renews, context, services, sharing))
-            if not len(begun) % PARTITIONS_PER_TURN:
+            if left <= 0:
+                left = STEPS_PER_TURN
                 await next_turn()
+            left -= 1
+            if each.acknowledgement_batches:
+                begun.append(_begin(topic.topic_id, each, member, renews, context, services, sharing))
+                left -= STEPS_OF_A_PARTITION + acknowledge_types(each.acknowledgement_batches)
     return begun
 
 

@@ -15,7 +15,7 @@ from eosin.broker.requests.share_acknowledgements import (
 )
 from eosin.broker.requests.share_fetch_pass import ShareFetchPartition, ShareFetchPass
 from eosin.broker.services import Services
-from eosin.broker.sharing.share_sessions import FINAL_EPOCH, INITIAL_EPOCH, SessionKey, ShareSession
+from eosin.broker.sharing.share_sessions import FINAL_EPOCH, INITIAL_EPOCH, MAX_PARTITIONS, SessionKey, ShareSession
 from eosin.network.api import RequestContext
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicIdPartition, Uuid
@@ -63,6 +63,8 @@ async def fetch(request: ShareFetchRequest, context: RequestContext, services: S
 def _invalid(request: ShareFetchRequest) -> Told | None:
     if request.is_renew_ack and (request.max_bytes or request.min_bytes or request.max_records or request.max_wait_ms):
         return ErrorCode.INVALID_REQUEST, "A request that renews locks fetches nothing: its limits must be 0."
+    if sum(len(topic.partitions) for topic in request.forgotten_topics_data) > MAX_PARTITIONS:
+        return ErrorCode.INVALID_REQUEST, f"No session has more than {MAX_PARTITIONS} partitions to forget."
     if request.share_session_epoch == INITIAL_EPOCH and any(
         each.acknowledgement_batches for topic in request.topics for each in topic.partitions
     ):

@@ -110,6 +110,12 @@ def member_chars(request: StreamsGroupHeartbeatRequest) -> int:
     )
 
 
+def says_of_itself(request: StreamsGroupHeartbeatRequest) -> bool:
+    """True if a member says anything that its group keeps, beside its names: who joins does, and whoever changes."""
+    said = (request.rack_id, request.process_id, request.user_endpoint, request.client_tags)
+    return any(each is not None for each in said)
+
+
 def heartbeat_of(request: StreamsGroupHeartbeatRequest, context: RequestContext) -> StreamsHeartbeat:
     """The request as its group is told of it."""
     endpoint, tags = request.user_endpoint, request.client_tags

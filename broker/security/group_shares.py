@@ -102,8 +102,12 @@ class GroupShares:
             if not share.groups:
                 del self._shares[principal]
 
+    async def may_bring(self, context: "RequestContext", group_id: str, size: int) -> bool:
+        """The same, if need be after a count of all that the user's groups hold."""
+        return self.admits(context, group_id, size) or await self.admits_after_count(context, group_id, size)
+
     async def admits_after_count(self, context: "RequestContext", group_id: str, size: int) -> bool:
-        """The same, after a look at all of the user's groups, a few in each turn of the event loop."""
+        """The same, after that count, a few groups in each turn of the event loop."""
         principal = context.session.principal
         share, now_ms = self._shares.get(principal) or _Share(), self._clock.elapsed_ms()
         if share.full_ms is None or now_ms - share.full_ms >= COUNT_AGAIN_MS:

@@ -8,6 +8,7 @@ its share partitions go. A session's epoch moves on when a request is accepted, 
 
 from collections.abc import Hashable, Iterable, Iterator
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from eosin.broker.sharing.share_partitions import SharePartitions
@@ -155,8 +156,7 @@ class ShareSessions:
         self, session: ShareSession, added: Iterable[TopicIdPartition], forgotten: Iterable[TopicIdPartition]
     ) -> ErrorCode:
         """Add partitions, and forget others, also of those that are added: they are named to be acknowledged."""
-        session.partitions.update(dict.fromkeys(added))
-        grown = self._grown(session, ())
+        grown = self._grown(session, added)
         for each in forgotten:
             session.partitions.pop(each, None)
         self._count(session)
@@ -198,10 +198,12 @@ class ShareSessions:
             self.end(each)
 
     def _grown(self, session: ShareSession, added: Iterable[TopicIdPartition]) -> ShareSession | ErrorCode:
-        session.partitions.update(dict.fromkeys(added))
+        some = list(islice(added, MAX_PARTITIONS + 1))  # of many more the rest is not even looked at
+        session.partitions.update(dict.fromkeys(some))
         self._count(session)
         if (
-            len(session.partitions) <= MAX_PARTITIONS
+            len(some) <= MAX_PARTITIONS
+            and len(session.partitions) <= MAX_PARTITIONS
             and self.partition_count <= self._max_partitions
             and self._of_owner.get(session.owner, 0) <= self._max_partitions // SHARES
         ):

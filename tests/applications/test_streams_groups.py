@@ -228,8 +228,10 @@ def test_the_tools_of_apache_kafka_describe_reset_and_delete_a_streams_group(add
 
     async def member(step: Callable[[Wire, StreamsMember], Awaitable[None]]) -> None:
         wire = await Wire.open(address)
-        await step(wire, StreamsMember(wire, group, "m"))
-        await wire.close()
+        try:
+            await step(wire, StreamsMember(wire, group, "m"))
+        finally:
+            await wire.close()
 
     async def joins(wire: Wire, counting_words: StreamsMember) -> None:
         await wire.create_topic(topic, partitions=2)

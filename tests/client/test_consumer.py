@@ -8,6 +8,7 @@ from stub_broker import StubBroker
 from eosin.client.client import Client
 from eosin.client.consumer import EARLIEST, LATEST, Consumer
 from eosin.client.errors import BadData, BrokerError
+from eosin.client.produce import produce
 from eosin.client.read_committed import FetchedRecords
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -26,6 +27,7 @@ from eosin.protocol.schemas.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from eosin.protocol.schemas.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 
 pytestmark = pytest.mark.virtual
 
@@ -175,6 +177,28 @@ async def test_a_partition_is_read_to_its_end_across_many_answers(version: int, 
         assert {each.partition for each in read} == {PARTITION}
         assert consumer.position(PARTITION) == log.end
         assert all(each.isolation_level == isolation for each in broker.requests(ApiKey.FETCH))
+
+
+class Forgetful(Client):
+    """A client that another task lets forget its metadata, whenever a leader was found."""
+
+    async def leader(self, partition: TopicPartition) -> int:
+        node = await super().leader(partition)
+        self.forget()
+        return node
+
+
+async def test_a_topic_that_was_forgotten_meanwhile_is_read_and_written_by_its_id() -> None:
+    log, _ = two_transactions()
+    async with StubBroker() as broker, Forgetful([broker.address]) as client:
+        serve(broker, log, [])
+        consumer = Consumer(client)
+        consumer.assign({PARTITION: 0})
+        assert {each.partition for each in await consumer.poll(0)} == {PARTITION}
+        done = ProduceResponse((TopicProduceResponse("", broker.topics["topic"], (PartitionProduceResponse(0),)),))
+        broker.answers[ApiKey.PRODUCE] = lambda request, version: done
+        await produce(client, PARTITION, log.data)
+        assert broker.requests(ApiKey.PRODUCE)[0].topic_data[0].topic_id == broker.topics["topic"]
 
 
 async def test_a_poll_without_records_ends_with_its_time() -> None:

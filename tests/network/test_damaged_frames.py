@@ -4,7 +4,8 @@ import asyncio
 
 import fuzz_requests
 import pytest
-from fuzz_broker import fuzz
+from fuzz_broker import LIMITS, fuzz
+from fuzz_members import KINDS, NEWER, Members
 from fuzz_security import SecuredTarget
 
 pytestmark = pytest.mark.process
@@ -27,6 +28,23 @@ async def test_damaged_frames_over_sockets_harm_nobody() -> None:
 async def test_damaged_frames_of_those_with_and_without_rights_harm_nobody() -> None:
     outcome = await fuzz(frames=2000, seed=7, first_chunk=1)  # its broker has an authorizer
     assert outcome.failures == []
+
+
+@pytest.mark.slow
+async def test_members_of_all_kinds_of_groups_in_any_order_harm_nobody() -> None:
+    outcome = await fuzz(frames=300, seed=2, members=True)
+    assert outcome.failures == []
+    assert outcome.frames == 300
+
+
+@pytest.mark.slow
+@pytest.mark.full
+async def test_members_who_know_what_they_were_told_reach_every_request_of_newer_groups() -> None:
+    async with Members.started(1, **LIMITS) as members:
+        for _ in range(1500):
+            await members.ask()
+    assert members.failures == []
+    assert {key.name for kind in NEWER for key in KINDS[kind]} <= {key.name for key in members.reached}
 
 
 @pytest.mark.slow

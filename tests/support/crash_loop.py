@@ -74,6 +74,7 @@ def series_of(seed: int, number: int, directory: Path, *, rounds: int, records: 
         durability=durability,
         records=records,
         finish_within_s=FINISH_WITHIN_S,
+        shares=True,
     )
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import disturbed_series
+from crash_sharing import SETTINGS
 from disturbed_series import FINISH_WITHIN_S, READY_WITHIN_S, RECORDS, DisturbedSeries
 
 KILLED_WHILE_STARTING = 0.2
@@ -45,8 +46,12 @@ class CrashSeries(DisturbedSeries[Figures]):
         durability: str,
         records: int = RECORDS,
         finish_within_s: float = FINISH_WITHIN_S,
+        shares: bool = False,
     ) -> None:
-        """`records` per partition and round. Everything is kept below `directory`."""
+        """`records` per partition and round. Everything is kept below `directory`. If it `shares`, a share group is
+        among the clients."""
+        if shares:
+            self.settings = SETTINGS
         super().__init__(
             directory,
             Figures(),
@@ -55,6 +60,7 @@ class CrashSeries(DisturbedSeries[Figures]):
             durability=durability,
             records=records,
             finish_within_s=finish_within_s,
+            shares=shares,
         )
 
     async def _disturb(self, number: int) -> None:

@@ -19,6 +19,7 @@ from typing import Generic, Self, TypeVar
 import copier
 from broker_process import BrokerProcess
 from crash_load import Committer, Ends, Feeder, LiveReader, committed_offset, until
+from crash_sharing import Sharer
 from free_ports import free_port
 from real_clients import confluent
 from real_clients.base import read_all
@@ -54,6 +55,10 @@ class Figures:
     """Transactions."""
     aborted: int = 0
     plain_commits: int = 0
+    shared: int = 0
+    """Acknowledged by members of a share group."""
+    letters: int = 0
+    """Those of them that were rejected, which have dead letters."""
     copiers_restarted: int = 0
     """After a call that failed."""
     copiers_stuck: int = 0
@@ -70,7 +75,7 @@ class Figures:
         return [
             f"{self.rounds} rounds in {self.seconds:.0f} s",
             f"{self.records} records, {self.committed} transactions committed, {self.aborted} aborted, "
-            f"{self.plain_commits} plain commits",
+            f"{self.plain_commits} plain commits; {self.shared} shared, {self.letters} of them with dead letters",
             f"copiers: {self.copiers_restarted} started again after an error, {self.copiers_stuck} because stuck",
         ]
 
@@ -94,8 +99,10 @@ class DisturbedSeries(Generic[FiguresT]):
         durability: str,
         records: int = RECORDS,
         finish_within_s: float = FINISH_WITHIN_S,
+        shares: bool = False,
     ) -> None:
-        """`records` per partition and round, counted in `figures`. Everything is kept below `directory`."""
+        """`records` per partition and round, counted in `figures`. Everything is kept below `directory`. If it
+        `shares`, a share group reads the input, too, whose broker needs settings of its own (`crash_sharing`)."""
         self.figures = figures
         self._finish_within_s = finish_within_s
         self.directory = directory
@@ -106,6 +113,7 @@ class DisturbedSeries(Generic[FiguresT]):
             directory / "data", durability=durability, settings=dict(self.settings), port=free_port()
         )
         self._copiers: list[subprocess.Popen[bytes]] = []
+        self._sharer = Sharer(self._broker.address, SOURCE, len(COPIERS)) if shares else None
 
     async def run(self) -> FiguresT:
         """All rounds, and the checks behind them. Raises what is wrong; what is left can be looked at."""
@@ -136,9 +144,13 @@ class DisturbedSeries(Generic[FiguresT]):
         committer = Committer(client, SOURCE, len(COPIERS))
         reader = LiveReader(client, TARGET, len(COPIERS))
         ends = Ends(client, [TopicPartition(topic, partition) for topic in (SOURCE, TARGET) for partition in each])
+        workers = [feeder, committer, reader]
+        if self._sharer is not None:
+            await self._sharer.begin()
+            workers.append(self._sharer)
         self._start_copiers()
         async with asyncio.TaskGroup() as group:
-            work = [group.create_task(one.run()) for one in (feeder, committer, reader)]
+            work = [group.create_task(one.run()) for one in workers]
             for number in range(self._rounds):
                 feeder.allow(self._records * (number + 1))
                 await self._until_the_moment(reader, ends)
@@ -147,10 +159,16 @@ class DisturbedSeries(Generic[FiguresT]):
                 await committer.look()
                 self.figures.rounds += 1
             await self._finish(feeder, reader)
+            if self._sharer is not None:
+                await self._sharer.finish(self._records * self._rounds)
             # Once more, and now everything is known before.
             await self._disturb_at_the_end()
             await ends.look()
             await committer.look()
+            if self._sharer is not None:
+                await self._sharer.look()
+                self.figures.shared = sum(map(len, self._sharer.settled))
+                self.figures.letters = sum(map(len, self._sharer.rejected))
             for task in work:
                 task.cancel()
         await self._compare(client, reader)

@@ -46,13 +46,13 @@ def sized(frame: bytes) -> bytes:
 def request_frames(seed: int, *, each: int = 3, keys: Iterable[ApiKey] = DECLARED) -> list[bytes]:
     """`each` valid requests of every version of `keys`, filled by chance."""
     chance = random.Random(f"frames-{seed}")
-    frames = []
+    draw, frames = Draw(chance), []
     for key in sorted(keys):
         schema = schema_of(key)
         assert schema is not None
         for version in schema.versions:
             for correlation_id in range(each):
-                request = _value(schema.request_layout(version), chance)
+                request = draw.value(schema.request_layout(version))
                 frame = b"".join(codec.encode_request(key, version, correlation_id, "fuzz", request))
                 frames.append(frame[4:])
     return frames
@@ -142,36 +142,62 @@ _DAMAGES: Sequence[Damage] = (
 # Valid values
 
 
-def _value(node: Construct, chance: random.Random) -> object:
-    match node:
-        case Layout():
-            values = {field.name: _value(field.node, chance) for field in node.plain}
-            values |= {field.name: _value(field.node, chance) for field in node.tagged if chance.random() < 0.3}
-            return node.struct(**values)
-        case _ if getattr(node, "nullable", False) and chance.random() < 0.2:
-            return None
-        case Text():
-            return chance.choice(NAMES)
-        case Blob():
-            return _batch(chance) if node.holds_records else chance.randbytes(chance.choice((0, 1, 20, 200)))
-        case Array():
-            return tuple(_value(node.element, chance) for _ in range(chance.choice((0, 1, 1, 2, 3))))
-        case NullableStruct():
-            return _value(node.subcon, chance) if chance.random() < 0.7 else None
-        case construct.Bytes():
-            return chance.choice((bytes(16), chance.randbytes(16)))
-        case construct.Flag:
-            return chance.random() < 0.5
-        case _:
-            return _number(node, chance)
+class Draw:
+    """Values of any field, drawn by chance. A field has the name of the schema."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self.chance = chance
+
+    def value(self, node: Construct, name: str = "") -> object:
+        """A valid value of a field."""
+        chance = self.chance
+        match node:
+            case Layout():
+                values = {field.name: self.value(field.node, field.name) for field in node.plain}
+                rare = [field for field in node.tagged if chance.random() < 0.3]
+                return node.struct(**values, **{field.name: self.value(field.node, field.name) for field in rare})
+            case _ if getattr(node, "nullable", False) and self.flag(name, 0.2):
+                return None
+            case Text():
+                return self.text(name)
+            case Blob():
+                return _batch(chance) if node.holds_records else chance.randbytes(chance.choice((0, 1, 20, 200)))
+            case Array():
+                return tuple(self.value(node.element, name) for _ in range(self.length(name)))
+            case NullableStruct():
+                return None if self.flag(name, 0.3) else self.value(node.subcon, name)
+            case construct.Bytes():
+                return self.uuid(name)
+            case construct.Flag:
+                return self.flag(name, 0.5)
+            case _:
+                assert isinstance(node, construct.FormatField)
+                return chance.random() if node.fmtstr == ">d" else _in_range(node, self.number(name))
+
+    def flag(self, name: str, likely: float) -> bool:
+        """Of a flag; of a field that may be null, True if it is."""
+        return self.chance.random() < likely
+
+    def text(self, name: str) -> str:
+        """Of a text."""
+        return self.chance.choice(NAMES)
+
+    def uuid(self, name: str) -> bytes:
+        """Of a field of 16 bytes."""
+        return self.chance.choice((bytes(16), self.chance.randbytes(16)))
+
+    def length(self, name: str) -> int:
+        """Of an array."""
+        return self.chance.choice((0, 1, 1, 2, 3))
+
+    def number(self, name: str) -> int:
+        """Of an integer; what does not fit loses its highest bits."""
+        return self.chance.choice(NUMBERS)
 
 
-def _number(node: Construct, chance: random.Random) -> int | float:
-    assert isinstance(node, construct.FormatField)
-    if node.fmtstr == ">d":
-        return chance.random()
+def _in_range(node: construct.FormatField, number: int) -> int:
     bits = 8 * node.sizeof()
-    number = chance.choice(NUMBERS) & (1 << bits) - 1
+    number &= (1 << bits) - 1
     signed = node.fmtstr[1].islower()
     return number - (1 << bits) if signed and number >> bits - 1 else number
 

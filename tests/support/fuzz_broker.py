@@ -4,6 +4,7 @@
     python fuzz_broker.py --frames 100000 --sockets
     python fuzz_broker.py --frames 10000 --security     # each is a connection to listeners with TLS and logins
     python fuzz_broker.py --frames 1000 --large         # whole requests of up to 16 MiB: the longest step of the loop
+    python fuzz_broker.py --frames 10000 --members      # of members of groups, who know what they were told
 
 Every second chunk goes to a broker with an authorizer, from those who may do everything and from those who may not.
 Frames come in chunks; each chunk is a fresh broker and follows from (seed, chunk) alone, so a failing chunk is replayed
@@ -21,13 +22,14 @@ import socket
 import sys
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 from descendants import end_with_me
 from fake_peer import FakePeer, turns
 from frame_fuzz import mutations, request_frames, sized
+from fuzz_members import Members
 from fuzz_requests import USERS, Attacked
 from fuzz_security import SecuredTarget
 from guarded_broker import ADMIN
@@ -47,6 +49,7 @@ from eosin.settings.broker import STANDARD_AUTHORIZER
 CHUNK_FRAMES = 20_000
 CHUNK_ATTACKS = 1_000
 CHUNK_LARGE = 50
+CHUNK_OF_MEMBERS = 5_000
 CLIENTS = 4
 TURN_EVERY = 16
 """Frames between two turns of the event loop."""
@@ -96,6 +99,7 @@ async def fuzz(
     sockets: bool = False,
     security: bool = False,
     large: bool = False,
+    members: bool = False,
     verbose: bool = False,
 ) -> Outcome:
     """Throw `frames` frames, chunk by chunk. Stops at the first chunk with a failure."""
@@ -107,14 +111,11 @@ async def fuzz(
     before, logger.propagate = logger.propagate, False
     asyncio.get_running_loop().set_exception_handler(tracebacks.from_loop)
     chunk, started = first_chunk, time.monotonic()
-    kinds = {"sockets": sockets, "security": security, "large": large}
+    kinds = {"sockets": sockets, "security": security, "large": large, "members": members}
+    throw, whole = _KINDS[next((name for name, is_so in kinds.items() if is_so), "")]
     try:
         while outcome.frames < frames and not outcome.failures:
-            whole = CHUNK_ATTACKS if security else CHUNK_LARGE if large else CHUNK_FRAMES
             size = min(whole, frames - outcome.frames)
-            throw = _chunk
-            if security or sockets or large:
-                throw = _chunk_of_attacks if security else _chunk_over_sockets if sockets else _chunk_of_large
             await throw(seed * 1_000_000 + chunk, size, outcome)
             outcome.failures += [f"seed {seed} chunk {chunk}: {text}" for text in tracebacks.found]
             if outcome.failures:
@@ -219,6 +220,28 @@ async def _chunk_of_large(seed: int, size: int, outcome: Outcome) -> None:
         outcome.connections += len(USERS)
 
 
+async def _chunk_of_members(seed: int, size: int, outcome: Outcome) -> None:
+    async with Members.started(seed, **LIMITS) as members:
+        for _ in range(size):
+            await members.ask()
+            if members.failures:
+                break
+        outcome.failures += members.failures
+        outcome.frames += size
+        outcome.connections += members.connections
+        await members.serve_others()
+
+
+_KINDS: Mapping[str, tuple[Callable[[int, int, Outcome], Awaitable[None]], int]] = {
+    "": (_chunk, CHUNK_FRAMES),
+    "sockets": (_chunk_over_sockets, CHUNK_FRAMES),
+    "security": (_chunk_of_attacks, CHUNK_ATTACKS),
+    "large": (_chunk_of_large, CHUNK_LARGE),
+    "members": (_chunk_of_members, CHUNK_OF_MEMBERS),
+}
+"""How a chunk is thrown, and how many frames a whole one has."""
+
+
 def _throw(port: int, frames: list[bytes]) -> int:
     """Send frames one by one, over a new socket whenever the broker closed the last; how many sockets it took."""
     connections, caller = 0, None
@@ -286,6 +309,7 @@ def main() -> int:
     options.add_argument("--sockets", action="store_true")
     options.add_argument("--security", action="store_true")
     options.add_argument("--large", action="store_true")
+    options.add_argument("--members", action="store_true")
     given = options.parse_args()
     outcome = asyncio.run(
         fuzz(
@@ -295,6 +319,7 @@ def main() -> int:
             sockets=given.sockets,
             security=given.security,
             large=given.large,
+            members=given.members,
             verbose=True,
         )
     )

@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Final, NamedTuple, Self
 
 from guarded_broker import ADMIN, GuardedBroker, guarded_broker
-from hostile_requests import EXISTING, MINE, PARTITIONS, Existing, Hostile, existing_name
+from hostile_requests import EXISTING, MINE, PARTITIONS, Existing, Group, Hostile, existing_name, needs_session
 from loop_steps import LoopSteps
 from waiting import settled, until
 
@@ -23,6 +23,7 @@ from eosin.model.acls import PatternType
 from eosin.model.resources import Operation, ResourceType
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from eosin.protocol.schemas.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from eosin.protocol.schemas.create_topics import CreatableTopic, CreateTopicsRequest
 from eosin.protocol.schemas.init_producer_id import InitProducerIdRequest
 from eosin.protocol.schemas.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -31,6 +32,9 @@ from eosin.protocol.schemas.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from eosin.protocol.schemas.share_fetch import FetchPartition, FetchTopic, ShareFetchRequest
+from eosin.protocol.schemas.share_group_heartbeat import ShareGroupHeartbeatRequest
+from eosin.protocol.schemas.streams_group_heartbeat import StreamsGroupHeartbeatRequest, Subtopology, Topology
 from eosin.protocol.schemas.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from eosin.runtime.chance import SeededChance
 from eosin.runtime.logging_format import TextFormatter
@@ -39,6 +43,8 @@ NOBODY: Final = "User:nobody"
 OWNER: Final = "User:owner"
 """The user with every right on names that begin with `MINE`."""
 USERS: Final = (ADMIN, NOBODY, OWNER)
+SHARE_GROUP: Final = "sharing"
+SHARE_MEMBER: Final = "m"
 MOST_S: Final = 0.1
 """Of processor time for one step: five times the aim (security.md 6.2), so that no machine is too slow."""
 MOST_ANSWER: Final = 50
@@ -134,9 +140,11 @@ class Attacked:
     async def took(self, hostile: Hostile, who: str) -> Took:
         """Send it, and wait for the response, or for the end of the connection."""
         frame = hostile.frame(self.existing)
+        self._broker.peer(who).transport.sent.clear()
+        if needs_session(hostile):
+            await _open_session(self._broker, who, self.existing)
         peer = self._broker.peer(who)
         sent = peer.transport.sent
-        sent.clear()
         lines, self._lines.count = self._lines, 0
         lines.tracebacks.clear()
         await asyncio.sleep(0)
@@ -161,7 +169,7 @@ def _is_whole(sent: bytearray) -> bool:
 
 
 async def _fill(broker: GuardedBroker) -> Existing:
-    """Topics with records, groups with offsets and a member, transactions that are open."""
+    """Topics, groups with offsets and a member, transactions that are open."""
     for kind in (ResourceType.TOPIC, ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID):
         await broker.grant(OWNER, Operation.ALL, MINE, kind=kind, pattern=PatternType.PREFIXED)
     names = [existing_name(number) for number in range(EXISTING)]
@@ -182,7 +190,43 @@ async def _fill(broker: GuardedBroker) -> Existing:
         await broker.ask(ADMIN, ApiKey.OFFSET_COMMIT, OffsetCommitRequest(name, topics=offsets), version=9)
     member = await _join(broker, names[0])
     ids = tuple(each.topic_id for each in created.topics)
-    return Existing(ids, producer.producer_id, producer.producer_epoch, *member)
+    return Existing(
+        ids, producer.producer_id, producer.producer_epoch, *member, await _join_new_kinds(broker, names[0])
+    )
+
+
+async def _join_new_kinds(broker: GuardedBroker, topic: str) -> dict[str, Group]:
+    """A group of each newer kind with a member, and a share group whose member has left."""
+    reads: dict[str, Any] = {"subscribed_topic_names": (topic,)}
+    owns: dict[str, Any] = {"rebalance_timeout_ms": 30_000}
+    runs = Topology(0, (Subtopology("0", source_topics=(topic,)),))
+    none = dict.fromkeys(("active_tasks", "standby_tasks", "warmup_tasks"), ())
+    asked: dict[str, tuple[ApiKey, Any]] = {
+        "STREAMS_": (
+            ApiKey.STREAMS_GROUP_HEARTBEAT,
+            StreamsGroupHeartbeatRequest("streams", "m", topology=runs, process_id="p", **owns, **none),
+        ),
+        "CONSUMER_GROUP_": (
+            ApiKey.CONSUMER_GROUP_HEARTBEAT,
+            ConsumerGroupHeartbeatRequest("consumers", "m", topic_partitions=(), **reads, **owns),
+        ),
+        "SHARE_": (ApiKey.SHARE_GROUP_HEARTBEAT, ShareGroupHeartbeatRequest(SHARE_GROUP, SHARE_MEMBER, **reads)),
+        "": (ApiKey.SHARE_GROUP_HEARTBEAT, ShareGroupHeartbeatRequest("empty", "m", **reads)),
+    }
+    groups = {}
+    for part, (key, request) in asked.items():
+        joined = await broker.ask(ADMIN, key, request)
+        assert joined.error_code == 0, joined
+        groups[part] = Group(request.group_id, request.member_id, joined.member_epoch)
+    left = groups.pop("")
+    await broker.ask(ADMIN, ApiKey.SHARE_GROUP_HEARTBEAT, ShareGroupHeartbeatRequest(left.name, left.member_id, -1))
+    return {"ALTER_SHARE_": left, "DELETE_SHARE_GROUP_OFFSETS": left, **groups}
+
+
+async def _open_session(broker: GuardedBroker, who: str, existing: Existing) -> None:
+    """A share session of one partition; of somebody without rights it is refused."""
+    topics = (FetchTopic(existing.topic_ids[0], (FetchPartition(0),)),)
+    await broker.ask(who, ApiKey.SHARE_FETCH, ShareFetchRequest(SHARE_GROUP, SHARE_MEMBER, topics=topics))
 
 
 async def _join(broker: GuardedBroker, group: str) -> tuple[str, int]:

@@ -40,6 +40,14 @@ _ROOM: Final = 4096
 """For the header, and what surrounds the array."""
 
 
+class Group(NamedTuple):
+    """A group of a newer kind, with its only member; of a group that is empty, the one that has left."""
+
+    name: str
+    member_id: str = ""
+    member_epoch: int = 0
+
+
 @dataclass(slots=True)
 class Existing:
     """The things that the broker has, as far as a request has to name them."""
@@ -49,6 +57,8 @@ class Existing:
     producer_epoch: int = 0
     member_id: str = ""
     generation_id: int = -1
+    groups: Mapping[str, Group] = field(default_factory=dict)
+    """By a part of the names of the APIs that they are asked with."""
     numbers: dict[str, int] = field(init=False)
     texts: dict[str, str] = field(init=False)
 
@@ -57,6 +67,24 @@ class Existing:
         self.numbers |= {f"v3_and_below_{name}": number for name, number in self.numbers.items()}
         self.numbers |= dict.fromkeys(("generation_id", "generation_id_or_member_epoch"), self.generation_id)
         self.texts = {"member_id": self.member_id}
+
+    def of(self, hostile: "Hostile") -> "Existing":
+        """The same for one request: it names the group of its kind, if there is one."""
+        group = next((each for part, each in self.groups.items() if part in hostile.key.name), None)
+        if group is None:
+            return self
+        joins = hostile.array.startswith("topology")  # which nobody else says
+        made = Existing(self.topic_ids, member_id=group.member_id)
+        made.texts |= dict.fromkeys(("group_id", "group_ids", "groups.group_id"), group.name)
+        made.numbers["member_epoch"] = 0 if joins else group.member_epoch
+        made.numbers["share_session_epoch"] = int(needs_session(hostile))
+        return made
+
+
+def needs_session(hostile: "Hostile") -> bool:
+    """True for a request of a share session that is open: others open one."""
+    acknowledges = "acknowledgement_batches" in hostile.array or "forgotten" in hostile.array
+    return hostile.key is ApiKey.SHARE_ACKNOWLEDGE or (hostile.key is ApiKey.SHARE_FETCH and acknowledges)
 
 
 def existing_name(number: int) -> str:
@@ -135,7 +163,13 @@ _NUMBERS: Final[Mapping[str, int]] = {
 }
 """By the name of the field: they are the same in all elements."""
 _TEXTS: Final[Mapping[str, str | None]] = {
-    **{"group_instance_id": None, "protocol_type": "consumer", "protocol_name": "range", "host": "*"},
+    **{
+        "instance_id": None,
+        "group_instance_id": None,
+        "protocol_type": "consumer",
+        "protocol_name": "range",
+        "host": "*",
+    },
     **{"principal": "User:somebody", "principal_filter": None, "host_filter": None, "mechanism": "PLAIN"},
     **{"committed_metadata": "", "value": "100000", "reason": None, "transactional_id_pattern": None, "rack_id": ""},
     **{"path": "/nowhere", "cluster_id": None, "subscribed_topic_regex": None, "server_assignor": None},
@@ -151,7 +185,13 @@ _SETTINGS: Final[Mapping[str, tuple[str, ...]]] = {
     "ops.key": ("consumer_byte_rate", "producer_byte_rate", "request_percentage"),
 }
 """By the end of the path: names out of a list that the broker knows."""
-_EMPTY: Final = frozenset({"assignments", "forgotten_topics_data", "states_filter", "types_filter", "cursor"})
+_EMPTY: Final = frozenset(
+    {
+        *("assignments", "forgotten_topics_data", "states_filter", "types_filter", "cursor", "topology"),
+        *("active_tasks", "standby_tasks", "warmup_tasks", "acknowledgement_batches", "copartition_groups"),
+        *("source_topic_regex", "state_changelog_topics", "repartition_sink_topics", "repartition_source_topics"),
+    }
+)
 """Arrays that would contradict others unless they are the large one."""
 
 
@@ -172,6 +212,7 @@ class Hostile(NamedTuple):
 
     def frame(self, existing: Existing) -> bytes:
         """The bytes, with their size."""
+        existing = existing.of(self)
         if self.kind == NOISE:
             return sized(_empty_request(self) + random.Random(f"{self}").randbytes(self.count))
         return _with_tags(self, existing) if self.kind == TAGS else _encoded(self, existing)
@@ -315,9 +356,9 @@ def _text(node: Text, path: str, wanted: _Wanted, kind: Kind) -> Maker:
     settings = next((each for end, each in _SETTINGS.items() if f".{path}".endswith(f".{end}")), None)
     if settings is not None and kind.known_settings:
         return lambda number: settings[number % len(settings)]
-    known = wanted.existing.texts if "." not in path else {}
-    if name in known or (name in _TEXTS and not kind.nulls):
-        fixed = known[name] if name in known else _TEXTS[name]
+    known = wanted.existing.texts if kind.known_settings else {}
+    if path in known or (name in _TEXTS and not kind.nulls):
+        fixed = known[path] if path in known else _TEXTS[name]
         return _always(fixed if fixed is not None or nullable else "")
     if kind.nulls:
         return _always(None if nullable else existing_name(0))

@@ -5,12 +5,17 @@ of its own, which is then removed; the folders of failed tests (`tmp_path`) stay
 
 At the end of each module there is no process, thread or temporary file that was not there at its start, and hardly a
 descriptor more (`leftovers`); else its last test gets an error. What a fixture of the session starts may stay.
+
+What a failed test did not close goes with it, and without a word: its traceback would keep that until the next test,
+which would get the warnings of the garbage collector.
 """
 
 import contextlib
+import gc
 import os
 import sys
 import tempfile
+import warnings
 from collections.abc import Generator
 from typing import Final, NamedTuple
 
@@ -61,7 +66,10 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
     """At the end of a module: what it has left. A failed test may have left anything, and has been told of."""
-    result = yield
+    try:
+        result = yield
+    finally:
+        _forget_the_failure()
     if nextitem is not None and nextitem.path == item.path:
         return result
     before, item.config.stash[_BEFORE] = item.config.stash.get(_BEFORE, None), None
@@ -74,6 +82,17 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
                 pytest.fail(told, pytrace=False)
             item.user_properties.append((_LEFT, told))
     return result
+
+
+def _forget_the_failure() -> None:
+    """Let go what a failed test has left: pytest keeps its traceback, and all that is in its frames, until the next."""
+    kept_by = [name for name in ("last_exc", "last_type", "last_value", "last_traceback") if hasattr(sys, name)]
+    for name in kept_by:
+        delattr(sys, name)
+    if kept_by:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            gc.collect()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

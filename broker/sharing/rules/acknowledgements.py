@@ -13,7 +13,12 @@ AcknowledgementBatch = share_fetch.AcknowledgementBatch | share_acknowledge.Ackn
 _LAST_TYPE: Final = AcknowledgeType.REJECT
 _MAX_OFFSET: Final = 2**63 - 1
 MOST: Final = 10_000
-"""Batches, and types of one batch: as many offsets as a window may hold at most."""
+"""Batches, and types of all of them: as many offsets as a window may hold at most."""
+
+
+def acknowledge_types(batches: Sequence[AcknowledgementBatch]) -> int:
+    """Number of types that batches have, one at least for each batch: what they cost to look at."""
+    return sum(len(batch.acknowledge_types) or 1 for batch in batches)
 
 
 def acknowledgements(batches: Sequence[AcknowledgementBatch], *, renews: bool) -> list[Acknowledgement] | str:
@@ -21,6 +26,8 @@ def acknowledgements(batches: Sequence[AcknowledgementBatch], *, renews: bool) -
     `renews`: the request may renew locks."""
     if len(batches) > MOST:
         return f"There are more than {MOST} batches of acknowledgements."
+    if (count := acknowledge_types(batches)) > MOST:
+        return f"The batches of acknowledgements have {count} acknowledge types, and {MOST} are the most."
     found: list[Acknowledgement] = []
     reached = -1
     for batch in batches:
@@ -31,7 +38,7 @@ def acknowledgements(batches: Sequence[AcknowledgementBatch], *, renews: bool) -
             return f"The offsets from {first} to {last} come behind {reached}."
         if not types:
             return f"The offsets from {first} to {last} have no acknowledge type."
-        if len(types) > MOST or (len(types) > 1 and len(types) != last - first + 1):
+        if len(types) > 1 and len(types) != last - first + 1:
             return f"The offsets from {first} to {last} have {len(types)} acknowledge types."
         highest = AcknowledgeType.RENEW if renews else _LAST_TYPE
         if min(types) < 0 or max(types) > highest:

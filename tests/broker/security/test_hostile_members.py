@@ -4,6 +4,7 @@
 from collections.abc import AsyncIterator
 from typing import Any
 
+import msgspec
 import pytest
 from batches import data
 from guarded_broker import ADMIN, GuardedBroker, guarded_broker
@@ -12,6 +13,7 @@ from waiting import settled, until
 from eosin.model.resources import Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
+from eosin.protocol.schemas.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from eosin.protocol.schemas.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from eosin.protocol.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from eosin.protocol.schemas.share_acknowledge import (
@@ -22,6 +24,12 @@ from eosin.protocol.schemas.share_acknowledge import (
 )
 from eosin.protocol.schemas.share_fetch import FetchPartition, FetchTopic, ShareFetchRequest
 from eosin.protocol.schemas.share_group_heartbeat import ShareGroupHeartbeatRequest
+from eosin.protocol.schemas.streams_group_heartbeat import (
+    KeyValue,
+    StreamsGroupHeartbeatRequest,
+    Subtopology,
+    Topology,
+)
 
 ALICE, BOB = "User:alice", "User:bob"
 GROUP = ResourceType.GROUP
@@ -172,3 +180,37 @@ async def test_a_member_that_lies_about_its_epoch_is_fenced_and_the_one_that_doe
         assert (await beat(lie, "stranger")).error_code == ErrorCode.UNKNOWN_MEMBER_ID
     told = await beat(epoch)
     assert (told.error_code, told.member_epoch) == (NONE, epoch)
+
+
+_OWNS: dict[str, Any] = {"rebalance_timeout_ms": 30_000}
+_TASKS: dict[str, Any] = dict.fromkeys(("active_tasks", "standby_tasks", "warmup_tasks"), ())
+_RUNS = Topology(0, (Subtopology("0", source_topics=("mine",)),))
+LONG = "x" * 3_000
+JOINING: dict[ApiKey, tuple[Any, dict[str, Any]]] = {
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: (
+        ConsumerGroupHeartbeatRequest("c", "m", subscribed_topic_names=("mine",), topic_partitions=(), **_OWNS),
+        {"subscribed_topic_names": (LONG,) * 5},
+    ),
+    ApiKey.SHARE_GROUP_HEARTBEAT: (
+        ShareGroupHeartbeatRequest("s", "m", subscribed_topic_names=("mine",)),
+        {"subscribed_topic_names": (LONG,) * 5},
+    ),
+    ApiKey.STREAMS_GROUP_HEARTBEAT: (
+        StreamsGroupHeartbeatRequest("t", "m", topology=_RUNS, process_id="p", **_OWNS, **_TASKS),
+        {"topology": None, "process_id": None, "client_tags": tuple(KeyValue(f"{each}", LONG) for each in range(5))},
+    ),
+}
+"""How somebody joins a group of each newer kind, and what the member says later."""
+
+
+@pytest.mark.parametrize("key", JOINING, ids=lambda key: key.name)
+async def test_a_member_that_says_more_later_may_bring_no_more_than_one_that_joins(key: ApiKey) -> None:
+    joins, later = JOINING[key]
+    async with guarded_broker(eosin_principal_group_bytes_max=15_000) as broker:
+        await broker.create_topics("mine")
+        joined = await broker.ask(ADMIN, key, joins)
+        assert joined.error_code == NONE, joined
+        grows = msgspec.structs.replace(joins, member_epoch=joined.member_epoch, **later)
+        assert (await broker.ask(ADMIN, key, grows)).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+        lives = msgspec.structs.replace(grows, **dict.fromkeys(later))
+        assert (await broker.ask(ADMIN, key, lives)).error_code == NONE, "it goes on as before"

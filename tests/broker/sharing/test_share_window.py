@@ -245,6 +245,7 @@ def test_a_million_offsets_of_one_kind_cost_one_run() -> None:
         ([(0, 0, (4,))], "between 0 and 3"),
         ([(0, 0, (-1,))], "between 0 and 3"),
         ([(0, 0, (1,))] * 20_000, "more than 10000"),
+        ([(each * 4000, each * 4000 + 3999, (1, 2) * 2000) for each in range(3)], "12000 acknowledge types"),
     ],
 )
 def test_impossible_acknowledgements_are_invalid_requests(

@@ -8,17 +8,30 @@ from typing import Any
 import pytest
 from data_broker import batch
 from loop_steps import LoopSteps
-from share_fakes import GROUP, RELEASE, Worker, Workers, acquired
+from share_fakes import ACCEPT, GROUP, RELEASE, Worker, Workers, acquired
 from waiting import settled
 
+from eosin.broker.handlers import share_acknowledge, share_fetch
+from eosin.broker.sharing.rules.acknowledgements import MOST
 from eosin.broker.sharing.share_sessions import MAX_PARTITIONS
+from eosin.network.api import Api, RequestContext
 from eosin.protocol.errors import ErrorCode
+from eosin.protocol.schemas.share_acknowledge import (
+    AcknowledgementBatch,
+    AcknowledgePartition,
+    AcknowledgeTopic,
+    ShareAcknowledgeRequest,
+)
+from eosin.protocol.schemas.share_fetch import FetchPartition, FetchTopic, ForgottenTopic, ShareFetchRequest
+from eosin.protocol.types import Message
+from eosin.runtime.start_now import start_now
 from eosin.runtime.turns import next_turn
 
 MOST_S = 0.025
 """Of processor time: a fetch that ended its wait at that many took a step of 41 ms, one that opened a session 27."""
 WIDE = 1100
 """Partitions of which 500 are done in one turn."""
+MANY, TOO_MANY = 10, 100_000
 LOOKED, TURNS = 24, 30
 """After so many a fetch of `WIDE` partitions has looked at all, and after so many it waits."""
 
@@ -64,6 +77,61 @@ async def test_as_many_share_partitions_as_may_be_end_in_turns_when_the_feature_
         await settled()
     assert len(workers.sharing.partitions) == 0
     assert all(each.done() for each in waits)
+    assert steps.longest_s < MOST_S, steps.longest
+
+
+async def begun_in_a_step(steps: LoopSteps, workers: Workers, api: Api, request: Message, member: Worker) -> Any:
+    """The response to a request that has come, and is decoded."""
+    context = RequestContext(2, "test", "/127.0.0.1", "PLAINTEXT", connection=member.connection)
+    found = steps.begin(start_now, api.response(request, context, workers.broker.services))
+    if not asyncio.isfuture(found):
+        return found
+    await settled()
+    workers.broker.clock.advance(0)  # a refused client waits for no time at all
+    return await found
+
+
+@pytest.mark.slow
+async def test_as_many_acknowledgements_as_a_request_holds_keep_the_event_loop_for_milliseconds() -> None:
+    workers = await Workers.started(partitions=MANY)
+    member = workers.member()
+    await member.response(*range(MANY))
+    batches = tuple(AcknowledgementBatch(each, each, (ACCEPT,)) for each in range(MOST))
+    some = tuple(AcknowledgePartition(each, batches) for each in range(MANY))
+    request = ShareAcknowledgeRequest(
+        GROUP, member.name, member.epoch, topics=(AcknowledgeTopic(workers.topic_id, some),)
+    )
+    with StepsOfTheBroker() as steps:
+        response = await begun_in_a_step(steps, workers, share_acknowledge.API, request, member)
+    assert [each.error_code for each in response.responses[0].partitions] == [ErrorCode.INVALID_RECORD_STATE] * MANY
+    assert steps.longest_s < MOST_S, steps.longest
+
+
+@pytest.mark.slow
+async def test_a_session_that_names_more_partitions_than_it_may_is_refused_in_a_short_step() -> None:
+    workers = await Workers.started(partitions=1)
+    member = workers.member()
+    await member.response(0)
+    asked = {"min_bytes": 1, "max_bytes": 1 << 20, "max_records": 500, "batch_size": 500}
+    forgets = ShareFetchRequest(
+        GROUP,
+        member.name,
+        1,
+        **asked,
+        forgotten_topics_data=(ForgottenTopic(workers.topic_id, tuple(range(TOO_MANY))),),
+    )
+    names = ShareFetchRequest(
+        GROUP,
+        member.name,
+        0,
+        **asked,
+        topics=(FetchTopic(workers.topic_id, tuple(map(FetchPartition, range(TOO_MANY)))),),
+    )
+    with StepsOfTheBroker() as steps:
+        response = await begun_in_a_step(steps, workers, share_fetch.API, forgets, member)
+        assert response.error_code == ErrorCode.INVALID_REQUEST
+        response = await begun_in_a_step(steps, workers, share_fetch.API, names, member)
+        assert response.error_code == ErrorCode.SHARE_SESSION_LIMIT_REACHED
     assert steps.longest_s < MOST_S, steps.longest
 
 

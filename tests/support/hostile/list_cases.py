@@ -6,16 +6,33 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from eosin.protocol.keys import ApiKey
+from eosin.protocol.schemas.alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsRequestPartition,
+    AlterShareGroupOffsetsRequestTopic,
+)
 from eosin.protocol.schemas.api_versions import ApiVersionsRequest
+from eosin.protocol.schemas.consumer_group_describe import ConsumerGroupDescribeRequest
+from eosin.protocol.schemas.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from eosin.protocol.schemas.create_acls import AclCreation, CreateAclsRequest
 from eosin.protocol.schemas.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from eosin.protocol.schemas.create_topics import CreatableTopic, CreateTopicsRequest
 from eosin.protocol.schemas.delete_groups import DeleteGroupsRequest
 from eosin.protocol.schemas.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from eosin.protocol.schemas.delete_share_group_offsets import (
+    DeleteShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsRequestTopic,
+)
 from eosin.protocol.schemas.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from eosin.protocol.schemas.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from eosin.protocol.schemas.describe_groups import DescribeGroupsRequest
 from eosin.protocol.schemas.describe_producers import DescribeProducersRequest, TopicRequest
+from eosin.protocol.schemas.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+)
+from eosin.protocol.schemas.describe_topic_partitions import DescribeTopicPartitionsRequest
+from eosin.protocol.schemas.describe_topic_partitions import TopicRequest as TopicNamed
 from eosin.protocol.schemas.describe_transactions import DescribeTransactionsRequest
 from eosin.protocol.schemas.fetch import FetchPartition, FetchRequest, FetchTopic
 from eosin.protocol.schemas.find_coordinator import FindCoordinatorRequest
@@ -33,6 +50,13 @@ from eosin.protocol.schemas.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
+from eosin.protocol.schemas.share_fetch import FetchPartition as SharePartition
+from eosin.protocol.schemas.share_fetch import FetchTopic as ShareTopic
+from eosin.protocol.schemas.share_fetch import ShareFetchRequest
+from eosin.protocol.schemas.share_group_describe import ShareGroupDescribeRequest
+from eosin.protocol.schemas.share_group_heartbeat import ShareGroupHeartbeatRequest
+from eosin.protocol.schemas.streams_group_describe import StreamsGroupDescribeRequest
+from eosin.protocol.schemas.streams_group_heartbeat import StreamsGroupHeartbeatRequest, Subtopology, Topology
 from eosin.protocol.types import Message
 from hostile.batch_cases import asked_again
 from hostile.field import Case, Field, Who, source_of
@@ -98,6 +122,20 @@ LISTS: Final[Mapping[tuple[ApiKey, int], Callable[[list[str]], Message]]] = {
     (ApiKey.FETCH, 11): lambda of: FetchRequest(
         topics=tuple(FetchTopic(name, partitions=(FetchPartition(0, partition_max_bytes=1),)) for name in of)
     ),
+    (ApiKey.CONSUMER_GROUP_DESCRIBE, 1): lambda of: ConsumerGroupDescribeRequest(tuple(of)),
+    (ApiKey.SHARE_GROUP_DESCRIBE, 1): lambda of: ShareGroupDescribeRequest(tuple(of)),
+    (ApiKey.STREAMS_GROUP_DESCRIBE, 1): lambda of: StreamsGroupDescribeRequest(tuple(of)),
+    (ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0): lambda of: DescribeTopicPartitionsRequest(tuple(map(TopicNamed, of))),
+    (ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, 1): lambda of: DescribeShareGroupOffsetsRequest(
+        tuple(DescribeShareGroupOffsetsRequestGroup(name, None) for name in of)
+    ),
+    (ApiKey.ALTER_SHARE_GROUP_OFFSETS, 0): lambda of: AlterShareGroupOffsetsRequest(
+        "name",
+        tuple(AlterShareGroupOffsetsRequestTopic(each, (AlterShareGroupOffsetsRequestPartition(0, 0),)) for each in of),
+    ),
+    (ApiKey.DELETE_SHARE_GROUP_OFFSETS, 0): lambda of: DeleteShareGroupOffsetsRequest(
+        "name", tuple(map(DeleteShareGroupOffsetsRequestTopic, of))
+    ),
 }
 """Every kind of list that there is to decide about, by names; `denied_names` and `mixed_names` have two more."""
 
@@ -145,6 +183,45 @@ async def fetch_sessions(field: Field) -> None:
         await peer.ask(asked)
         field.bout()
         field.drop(peer)
+
+
+async def share_sessions(field: Field) -> None:
+    """Sessions of partitions that are not there, of a member each, and each on a new connection."""
+    topics = tuple(
+        ShareTopic(number.to_bytes(16, "big"), (SharePartition(0),)) for number in range(field.sized(60_000))
+    )
+    for number in itertools.count():
+        peer = await field.open(Who.OWNER)
+        opens = ShareFetchRequest(OWNED, f"m{number}", max_records=1, batch_size=1, topics=topics)
+        await peer.ask(frame_of(ApiKey.SHARE_FETCH, 1, opens))
+        field.bout()
+        field.drop(peer)
+
+
+async def new_groups(field: Field) -> None:
+    """Members with long subscriptions and topologies: a consumer, a share and a streams group at a time."""
+    topics = tuple(names(field.sized(20_000), OWNED))
+    parts = tuple(Subtopology(f"{each}", source_topics=topics[:20]) for each in range(field.sized(1000)))
+    numbers = itertools.count()
+    owns = {"rebalance_timeout_ms": 60_000}
+    none = dict.fromkeys(("active_tasks", "standby_tasks", "warmup_tasks"), ())
+
+    async def does(peer: Peer) -> None:
+        group = f"{OWNED}-new-{next(numbers)}"
+        consumes = ConsumerGroupHeartbeatRequest(
+            group, "m", 0, subscribed_topic_names=topics, topic_partitions=(), **owns
+        )
+        shares = ShareGroupHeartbeatRequest(f"{group}-share", "m", 0, subscribed_topic_names=topics)
+        runs = StreamsGroupHeartbeatRequest(
+            f"{group}-streams", "m", topology=Topology(0, parts), process_id="p", **owns, **none
+        )
+        await peer.ask(
+            frame_of(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, consumes),
+            frame_of(ApiKey.SHARE_GROUP_HEARTBEAT, 1, shares),
+            frame_of(ApiKey.STREAMS_GROUP_HEARTBEAT, 1, runs),
+        )
+
+    await field.as_user(Who.OWNER, does, connections=4)
 
 
 async def long_names(field: Field) -> None:
@@ -232,8 +309,12 @@ CASES: Final = (
     Case("mixed-names", "S3b", Who.OWNER, "Metadata of 200,000 names, every other one known by a prefix", mixed_names),
     Case("lists", "S3b", Who.SMALL, "lists of 100,000 to each API that takes one", lists),
     Case("fetch-sessions", "S4a", Who.SMALL, "sessions of 60,000 partitions, on new connections", fetch_sessions),
+    Case("share-sessions", "S4a", Who.OWNER, "share sessions of 60,000 partitions, on new connections", share_sessions),
     Case("long-names", "S4b", Who.SMALL, "500 names of 30 KB, from 200 addresses", long_names, addresses=ADDRESSES),
     Case("groups", "S4c", Who.OWNER, "members with a MiB of metadata, a group each", groups, may_keep_mib=256),
+    Case(
+        "new-groups", "S4c", Who.OWNER, "members of newer kinds with long subscriptions", new_groups, may_keep_mib=256
+    ),
     Case("topics", "S7", Who.OWNER, "Metadata that would create 15,000 topics", topics),
     Case("forged-lines", "S10", Who.SMALL, "names and client ids with line feeds, blanks and quotes", forged_lines),
     Case("unread-answers", "more", Who.SMALL, "long answers that are never read, on 20 connections", unread_answers),

@@ -66,10 +66,7 @@ PROOFS: Final[Mapping[str, Proof]] = {
         *(*on(CORES), "tests/security", "tests/observe/recorder"),
     ),
     "conformance": _package("all that clients rely on", "conformance", "--workers", "auto"),
-    "crash": Proof(
-        "copies through kill -9 of one broker",
-        (_PYTHON, f"{_SUPPORT}/crash_loop.py", "--rounds", "200", "--state", "{state}"),
-    ),
+    "crash": _program("copies through kill -9 of one broker", *("crash_loop", "--rounds", "200", "--state", "{state}")),
     "flakes": Proof("how often real tests fail beside load", (_PYTHON, f"{_SUPPORT}/flakes.py", "--state", "{state}")),
     "fuzz": Proof("mutated frames", ("make", "--no-print-directory", "fuzz", "FRAMES=1000000")),
     "hostile": _package("what hostile peers cost honest ones", "hostile"),
