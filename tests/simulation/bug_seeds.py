@@ -15,6 +15,7 @@ from typing import Final
 from simulation.campaign import Failure, first_caught
 from simulation.cluster.planted import CLUSTER_BUGS, CLUSTER_ONLY
 from simulation.planted import BUGS, ONLY, Bug
+from simulation.planted.places import CALLS, unreached
 
 FILE: Final = Path(__file__).with_suffix(".toml")
 PAGE: Final = Path(__file__).parents[2] / "docs" / "testing" / "planted-bugs.md"
@@ -29,6 +30,8 @@ WANTED: Final = 3
 """Seeds that a hunt looks for."""
 HUNTED: Final = range(2000)
 """Where it looks."""
+MISFIT: Final = re.compile(r"\b(TypeError|AttributeError|NameError)\(")
+"""What a broker says in which a bug was planted that was written for other code."""
 IN_VAIN: Final = 300
 """A hunt that has a seed is content with it when so many others have caught nothing."""
 
@@ -51,7 +54,7 @@ class Planted:
     def check(self, failure: Failure) -> None:
         """Raises AssertionError if it proves nothing, because the bug does not fit the code any more or the run fails
         without it, too."""
-        misfits = [each for each in failure.violations if "TypeError(" in each]
+        misfits = [each for each in failure.violations if MISFIT.search(each)]
         assert not misfits, f"it fits the code no more, which just breaks: {misfits[0]}"
         sound = first_caught([failure.seed], of_cluster=self.of_cluster, only=self.only)
         assert sound is None, f"the judge objects without the bug, too: {sound}"
@@ -80,11 +83,12 @@ def prove_caught(planted: Planted, named: tuple[int, ...], *, drifted: Callable[
     """Raises AssertionError unless the run of a seed shows the bug, and nothing without it. `drifted` is told if it is
     none of those named."""
     others = further(named)
+    CALLS.clear()
     failure = planted.first_caught((*named, *others))
     hunt = f"make hunt BUG={planted.bug}"
     assert failure is not None, (
         f"{planted} is caught by none of the seeds {[*named]} that are to catch it, nor by any from {others[0]} to "
-        f"{others[-1]}; {hunt} looks further"
+        f"{others[-1]}; {_never_reached() or f'{hunt} looks further'}"
     )
     planted.check(failure)
     if failure.seed not in named:
@@ -97,12 +101,13 @@ def prove_caught(planted: Planted, named: tuple[int, ...], *, drifted: Callable[
 def hunt(planted: Planted, named: tuple[int, ...]) -> tuple[int, ...]:
     """Seeds that catch the bug: those named while all of them do, else what is left of them and others. Raises
     AssertionError if there is none, or if one proves nothing."""
+    CALLS.clear()
     found = [seed for seed in named if _catches(planted, seed)]
     if named and len(found) == len(named):
         return named
     vain = 0
     for seed in HUNTED:
-        if len(found) >= WANTED or (found and vain >= IN_VAIN):
+        if len(found) >= WANTED or (vain >= IN_VAIN and (found or _never_reached())):
             break
         if seed in named:
             continue
@@ -111,8 +116,14 @@ def hunt(planted: Planted, named: tuple[int, ...]) -> tuple[int, ...]:
             vain = 0
         else:
             vain += 1
-    assert found, f"no seed from {HUNTED[0]} to {HUNTED[-1]} catches it"
+    assert found, _never_reached() or f"no seed from {HUNTED[0]} to {HUNTED[-1]} catches it"
     return tuple(found)
+
+
+def _never_reached() -> str:
+    """What to say of a bug of which some part was not run since CALLS was empty; empty if all of it was."""
+    left = " and ".join(unreached())
+    return left and f"nobody has called {left}, so it was never reached: plant it where that code is now"
 
 
 def _catches(planted: Planted, seed: int) -> bool:
