@@ -96,6 +96,7 @@ COMPILED: Final = (
     "broker/transactions/verification.py",
     "client/connection.py",
     "client/peer.py",
+    "cluster/peers/links.py",
     "cluster/peers/remote_markers.py",
     "cluster/peers/remote_verifier.py",
     "cluster/peers/verification_queue.py",
