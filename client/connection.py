@@ -139,8 +139,8 @@ class Connection:
         try:
             async with asyncio.timeout(connect_timeout_ms / 1000):
                 await loop.create_connection(lambda: stream, address.host, address.port, ssl=tls)
-        except TimeoutError as late:
-            raise ConnectionFailed(f"cannot connect to {address}: no answer in {connect_timeout_ms} ms") from late
+        except TimeoutError as error:
+            raise ConnectionFailed(f"cannot connect to {address}: no answer in {connect_timeout_ms} ms") from error
         except (OSError, EOFError, UnicodeError) as error:  # UnicodeError: a host name that IDNA cannot spell
             raise connection_failures.failed_to_connect(address, error, has_tls=tls is not None) from error
         if security is not None:

@@ -26,9 +26,7 @@ BUILT_WITHIN_S = 2000
 """The first test of a run waits for the compiler: two minutes of a core."""
 SAME = (
     "tests/broker/fetching/test_sessions.py",
-    "tests/client/test_links.py",
     "tests/cluster/replication/test_fetcher.py",
-    "tests/cluster/replication/test_fetcher_task.py",
     "tests/cluster/replication/test_followed_partition.py",
     "tests/cluster/replication/test_replica_set.py",
     "tests/cluster/replication/test_resting_partitions.py",
