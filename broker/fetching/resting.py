@@ -33,7 +33,7 @@ class RestingPartitions:
         "_untold_since_ms",
         "_wake",
         "awake",
-        "heard_ms",
+        "fetched_ms",
         "tells",
     )
 
@@ -41,7 +41,7 @@ class RestingPartitions:
         """All of them are to be looked at."""
         self.awake: dict[WantedPartition, None] = dict.fromkeys(partitions)
         """In the order in which they are read."""
-        self.heard_ms = 0
+        self.fetched_ms = 0
         """The time of the last fetch."""
         self.tells = True
         """True if the fetch that has begun is told of high watermarks, too."""
@@ -56,13 +56,13 @@ class RestingPartitions:
 
     # What its fetches do --------------------------------------------------------------------------------------------
 
-    def begin_look(
+    def begin_pass(
         self, follower: "FetchingFollower", partitions: "Iterable[WantedPartition]", *, tells: bool
     ) -> "tuple[WantedPartition, ...]":
         """The partitions to look at, of all `partitions` of the session. `tells`: high watermarks do not wait."""
         self._has_news = False
         if not follower.has_waited:
-            self.heard_ms = follower.now_ms
+            self.fetched_ms = follower.now_ms
             self.tells = tells
         if self._untold and follower.now_ms - self._untold_since_ms >= TOLD_TOGETHER_MS:
             self.tells = True
@@ -83,9 +83,9 @@ class RestingPartitions:
             if wanted not in self.awake:
                 if wanted.known is not None:
                     wanted.known.rise()
-                self.look_at(wanted)
+                self.check_next(wanted)
 
-    def look_at(self, wanted: "WantedPartition") -> None:
+    def check_next(self, wanted: "WantedPartition") -> None:
         """The fetch names it, and nothing rests any more that was known of it."""
         self._untold.pop(wanted, None)
         self.awake[wanted] = None
@@ -132,13 +132,13 @@ class RestingPartitions:
 
     def woken(self, wanted: "FollowerWants") -> None:
         """See `RestingPlace`."""
-        self.look_at(cast("WantedPartition", wanted))
+        self.check_next(cast("WantedPartition", wanted))
         self.end_wait()
 
     def committed(self, wanted: "FollowerWants") -> None:
         """See `RestingPlace`."""
         if not self._untold:
-            self._untold_since_ms = self.heard_ms
+            self._untold_since_ms = self.fetched_ms
         self._untold[cast("WantedPartition", wanted)] = None
 
     def end_wait(self) -> None:

@@ -173,7 +173,7 @@ class FullFetch:
         self.wants_session = wants_session
         self.uses_topic_ids = uses_topic_ids
 
-    def to_look_at(self, follower: "FetchingFollower | None", *, tells: bool) -> Sequence[WantedPartition]:
+    def to_check(self, follower: "FetchingFollower | None", *, tells: bool) -> Sequence[WantedPartition]:
         """All of them."""
         return self.wanted
 
@@ -193,7 +193,7 @@ class IncrementalFetch:
         if self.resting is None:
             self.wanted = tuple(session.partitions.values())
 
-    def to_look_at(self, follower: "FetchingFollower | None", *, tells: bool) -> Sequence[WantedPartition]:
+    def to_check(self, follower: "FetchingFollower | None", *, tells: bool) -> Sequence[WantedPartition]:
         """The partitions that may have something to say now; all of them for who is no `follower` whom any batch wakes.
         `tells`: of high watermarks, too."""
         everything, resting = self.session.partitions.values(), self.session.resting
@@ -203,7 +203,7 @@ class IncrementalFetch:
             self.resting = None
             resting.rise(everything)
             return tuple(resting.awake)
-        return resting.begin_look(follower, everything, tells=tells)
+        return resting.begin_pass(follower, everything, tells=tells)
 
 
 class FetchSessions:
@@ -442,7 +442,7 @@ def _apply(
                 known = partitions[key] = WantedPartition(topic, partition, key=key)
                 added.append(known)
             if resting is not None:
-                resting.look_at(known)
+                resting.check_next(known)
     for forgotten in forgotten_topics:
         name = forgotten.topic_id if session.uses_topic_ids else forgotten.topic
         for index in forgotten.partitions:

@@ -78,13 +78,13 @@ async def handle(request: FetchRequest, context: RequestContext, services: Servi
     if isinstance(fetch, ErrorCode):
         return FetchResponse(error_code=fetch)
     limits = _limits(request, context, services)
-    wanted = _to_look_at(fetch, limits)
+    wanted = _to_check(fetch, limits)
     if len(wanted) > ITEMS_PER_TURN:
         return await _handle_many(request, fetch, limits, context, services)
     found = FetchPass(wanted, limits, services, fetch.resting)
     if request.max_wait_ms > 0 and not found.has_enough:
         await _wait(request, fetch, found, found.watches(), limits, context, services)
-        found = FetchPass(_to_look_at(fetch, limits), limits, services, fetch.resting)
+        found = FetchPass(_to_check(fetch, limits), limits, services, fetch.resting)
     await found.read()
     return _response(fetch, found, limits, context, services)
 
@@ -113,21 +113,21 @@ async def _handle_many(
     """The same in turns with everybody else. What was found may change between two of them, as it may while a read
     waits for the disk: each log answers for itself."""
     with connection_held(context):
-        found = await FetchPass.in_turns(_to_look_at(fetch, limits), limits, services, fetch.resting)
+        found = await FetchPass.in_turns(_to_check(fetch, limits), limits, services, fetch.resting)
         watches = await found.watches_in_turns() if request.max_wait_ms > 0 and not found.has_enough else None
     if watches is not None:
         await _wait(request, fetch, found, watches, limits, context, services)
         with connection_held(context):
             await dropped(found.partitions)
-            found = await FetchPass.in_turns(_to_look_at(fetch, limits), limits, services, fetch.resting)
+            found = await FetchPass.in_turns(_to_check(fetch, limits), limits, services, fetch.resting)
     with connection_held(context):
         await found.read_in_turns()
         return await _response_in_turns(fetch, found, limits, context, services)
 
 
-def _to_look_at(fetch: FullFetch | IncrementalFetch, limits: FetchLimits) -> Sequence[WantedPartition]:
+def _to_check(fetch: FullFetch | IncrementalFetch, limits: FetchLimits) -> Sequence[WantedPartition]:
     """The partitions that a pass has to look at, as of now."""
-    return fetch.to_look_at(limits.waking_follower, tells=limits.tells_high_watermarks)
+    return fetch.to_check(limits.waking_follower, tells=limits.tells_high_watermarks)
 
 
 async def _wait(

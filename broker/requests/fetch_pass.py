@@ -254,7 +254,7 @@ class FetchPass:
         tells = resting is None or resting.tells
         others: list[WantedPartition] = []
         for each in wanted:
-            if not follower.is_idle(each) or (tells and follower.is_to_be_told(each)):
+            if not follower.is_idle(each) or (tells and follower.lacks_high_watermark(each)):
                 others.append(each)
             elif resting is not None:
                 resting.rest(each)

@@ -31,7 +31,7 @@ class FollowerWants(Protocol):
 class RestingPlace(Protocol):
     """The session in which a partition rests."""
 
-    heard_ms: int
+    fetched_ms: int
     """The time of its last fetch."""
 
     def woken(self, wanted: FollowerWants) -> None:
@@ -57,7 +57,7 @@ class KnownFollower:
 
     __slots__ = (
         "_brokers",
-        "_heard_ms",
+        "_fetched_ms",
         "_is_over",
         "_place",
         "_told_epoch",
@@ -73,24 +73,24 @@ class KnownFollower:
         """True if its last fetch that named the partition was from the log end, and it is in sync."""
         self._brokers = follower.brokers
         self._told_epoch = follower.told_epoch
-        self._heard_ms = follower.now_ms
+        self._fetched_ms = follower.now_ms
         self._is_over = False
         self._place: RestingPlace | None = None
         self._wanted: FollowerWants | None = None
 
     @property
-    def heard_ms(self) -> int:
+    def fetched_ms(self) -> int:
         """The time of the last fetch that has found it idle."""
-        return self._heard_ms if self._place is None else self._place.heard_ms
+        return self._fetched_ms if self._place is None else self._place.fetched_ms
 
     def fetched(self, now_ms: int, *, is_idle: bool) -> None:
         """It has said what it wants."""
-        self._heard_ms = now_ms
+        self._fetched_ms = now_ms
         self.is_idle = is_idle
 
-    def hear(self, now_ms: int) -> None:
+    def fetched_again(self, now_ms: int) -> None:
         """It is idle, and has fetched again."""
-        self._heard_ms = now_ms
+        self._fetched_ms = now_ms
 
     def is_served(self, follower: FetchingFollower) -> bool:
         """True if nothing has changed for which a fetch could be refused that is in the same leader epoch."""
@@ -123,7 +123,7 @@ class KnownFollower:
     def rise(self) -> None:
         """Be looked at again. Harmless when it does not rest."""
         if self._place is not None:
-            self._heard_ms = self._place.heard_ms
+            self._fetched_ms = self._place.fetched_ms
             self._place = self._wanted = None
 
     def log_moved(self) -> None:

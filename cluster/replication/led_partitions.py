@@ -275,8 +275,8 @@ class LedPartitions:
     def _note_fetch(self, held: _Led, node_id: int) -> None:
         """Take in what the fetches of an idle follower have said."""
         known, follower = held.known[node_id], held.led.follower(node_id)
-        if known.is_idle and follower is not None and follower.fetched_ms < known.heard_ms:
-            held.led = held.led.with_follower(follower.fetched_again(known.heard_ms))
+        if known.is_idle and follower is not None and follower.fetched_ms < known.fetched_ms:
+            held.led = held.led.with_follower(follower.fetched_again(known.fetched_ms))
 
     def _metadata_changed(self, held: _Led) -> None:
         """The replicas, the ISR or the leader epoch may be others, or this broker leads no more."""
@@ -453,10 +453,10 @@ class FollowerRequest:
         if known is None or wanted.is_named or not known.has_nothing_to_say(self, wanted):
             return False
         if not self.has_waited:
-            known.hear(self.now_ms)
+            known.fetched_again(self.now_ms)
         return True
 
-    def is_to_be_told(self, wanted: FollowerWants) -> bool:
+    def lacks_high_watermark(self, wanted: FollowerWants) -> bool:
         """True if it is idle, and the high watermark is another one than it knows."""
         known = wanted.known
         return known is not None and known.is_committed_further(wanted)
