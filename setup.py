@@ -55,7 +55,11 @@ COMPILED: Final = (
     "storage/log/checkpoint_state.py",
     "storage/log/committed_log.py",
     "storage/log/config.py",
+<<<<<<< HEAD
     "storage/log/context.py",
+=======
+    "storage/log/leader_batches.py",
+>>>>>>> cluster
     "storage/log/leader_epochs.py",
     "storage/log/partition_log.py",
     "storage/log/readable_log.py",
@@ -79,21 +83,36 @@ COMPILED: Final = (
     "network/transaction_order.py",
     "network/exchange.py",
     "broker/fetching/long_poll.py",
+    "broker/fetching/resting.py",
+    "broker/fetching/sessions.py",
     "broker/handlers/add_partitions_to_txn.py",
     "broker/handlers/end_txn.py",
+    "broker/handlers/fetch.py",
     "broker/handlers/produce.py",
+    "broker/handlers/write_txn_markers.py",
     "network/large_exchange.py",
     "broker/partitions.py",
     "broker/producing/produced.py",
+<<<<<<< HEAD
     "broker/producing/refused_batches.py",
+=======
+    "broker/requests/fetch_pass.py",
+>>>>>>> cluster
     "broker/requests/produce_request.py",
     "security/acl_index.py",
     "network/sasl/raw_exchange.py",
     "broker/markers.py",
     "broker/transactions/verification.py",
+    "cluster/replication/coordinator_log.py",
+    "cluster/replication/fetch_session.py",
+    "cluster/replication/fetcher.py",
+    "cluster/replication/followed_replica.py",
+    "cluster/replication/known_follower.py",
+    "cluster/replication/led_partitions.py",
+    "cluster/replication/rules/*.py",
 )
-"""Where a transaction spends its time, and a question of rights: whole folders where nearly all of a folder does.
-Compiled modules call each other without the interpreter in between."""
+"""Where a transaction spends its time, on its way to the replicas, too, and a question of rights: whole folders where
+nearly all of a folder does. Compiled modules call each other without the interpreter in between."""
 
 PLAIN: Final = (
     "coordinator/transactions/ports.py",

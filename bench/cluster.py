@@ -34,6 +34,7 @@ GROUP: Final = "Three machines"
 KIB, MIB = 1024, 1024 * 1024
 NODES: Final = (1, 2, 3)
 REPETITIONS: Final = 3
+IDLE_PARTITIONS: Final = 600
 _TOPICS: Final[Mapping[str, str]] = {"min.insync.replicas": "2", "default.replication.factor": "3"}
 _REPLICATED: Final[Mapping[str, str]] = {
     **_TOPICS,
@@ -215,23 +216,40 @@ def _latency(clusters: Sequence[Cluster], durability: str, rounds: int) -> list[
     return rows
 
 
-def _rates(clusters: Sequence[Cluster], durability: str, seconds: float, repetitions: int) -> list[Row]:
-    """Transactions a second, and the CPU of all brokers of a cluster for each."""
+def _rates(
+    clusters: Sequence[Cluster],
+    durability: str,
+    seconds: float,
+    repetitions: int,
+    *,
+    counts: Sequence[int] = (1, 4, 16),
+    beside: str = "",
+) -> list[Row]:
+    """Transactions a second of so many producers, and the CPU of all brokers of a cluster for each."""
     rows = []
-    for producers in (1, 4, 16):
+    for producers in counts:
         rates: defaultdict[str, list[float]] = defaultdict(list)
         costs: defaultdict[str, list[float]] = defaultdict(list)
         for number in range(repetitions):
             for each in clusters:
-                topic = f"rate-{producers}-{number}"
+                topic = f"rate{beside.replace(' ', '-')}-{producers}-{number}"
                 before = each.cpu_seconds
                 rates[each.name].append(rate(each.address, producers, seconds, topic, each.replicas))
                 spent = each.cpu_seconds - before
                 costs[each.name].append(spent / (rates[each.name][-1] * seconds) * 1e6)
-        what = f"{producers} producers, {durability}"
+        what = f"{producers} producers{beside}, {durability}"
         rows += _rows(f"transactions, {what}", rates, "/s", goal=1.5, higher=True)
         rows += _rows(f"CPU of all brokers per transaction, {what}", costs, "us")
     return rows
+
+
+def _beside_idle(clusters: Sequence[Cluster], durability: str, seconds: float, repetitions: int) -> list[Row]:
+    """The same where nearly all that followers fetch has nothing new."""
+    for each in clusters:
+        make_topic(each.address, "idle", IDLE_PARTITIONS, each.replicas)
+    time.sleep(SETTLE_S)
+    beside = f" beside {IDLE_PARTITIONS} idle partitions"
+    return _rates(clusters, durability, seconds, repetitions, counts=(16,), beside=beside)
 
 
 def _streams(clusters: Sequence[Cluster], durability: str, volume: int) -> list[Row]:
@@ -384,4 +402,5 @@ def run(quick: bool = False) -> list[Row]:
             if durability == "os":
                 rows += _memory(clusters, "after that work")
                 rows += _losses(clusters[:2], 1 if quick else REPETITIONS)
+                rows += _beside_idle(clusters, durability, 1 if quick else 5, 1 if quick else REPETITIONS)
     return rows

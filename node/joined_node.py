@@ -167,7 +167,7 @@ class JoinedNode:
             brokers=lambda: self.cluster.image.brokers,
             own_epoch=lambda: self._membership.broker_epoch,
             isr_changes=self._isr_changes,
-            appended=self.led_logs.long_polls.progress,
+            progress=self.led_logs.long_polls,
             clock=self._clock,
             max_lag_ms=self.config.replica_lag_time_max_ms,
             throttle=self._leader_throttle,

@@ -209,6 +209,7 @@ class RunningNode:
         services.large_batches.stop()
         for _, held in services.partitions.hosted():
             services.partitions.long_polls.interrupt(held)
+        services.fetch_sessions.end_waits()
         services.sharing.stop_waiting()
         await self.loading.stop()
         limit_ms = self.config.eosin_shutdown_timeout_ms

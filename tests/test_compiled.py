@@ -25,6 +25,13 @@ pytestmark = pytest.mark.process
 BUILT_WITHIN_S = 2000
 """The first test of a run waits for the compiler: two minutes of a core."""
 SAME = (
+    "tests/broker/fetching/test_sessions.py",
+    "tests/cluster/replication/test_fetcher.py",
+    "tests/cluster/replication/test_followed_partition.py",
+    "tests/cluster/replication/test_replica_set.py",
+    "tests/cluster/replication/test_resting_partitions.py",
+    "tests/cluster/replication/test_serving_followers.py",
+    "tests/cluster/replication/test_serving_readers.py",
     "tests/protocol/test_frames.py",
     "tests/protocol/test_golden.py",
     "tests/protocol/test_records.py",
@@ -42,6 +49,9 @@ SAME = (
     "tests/security/test_authorizer.py",
 )
 PATCHED = (
+    "tests/broker/fetching/test_sessions.py::test_sessions_never_hold_more_than_their_bytes_and_a_user_never_more_than_its_share",
+    "tests/broker/fetching/test_sessions.py::test_who_holds_most_gives_way_to_who_holds_less",
+    "tests/cluster/replication/test_serving_followers.py::test_an_idle_follower_is_looked_at_by_comparisons_alone",
     "tests/storage/test_log_manager.py::test_logs_together_leave_only_so_many_batches_to_recover",
     "tests/storage/test_validation.py::test_a_count_beyond_the_limit_is_refused_without_a_walk",
     "tests/storage/test_validation.py::test_a_decompression_bomb_is_too_large",

@@ -73,6 +73,8 @@ class LongPolls:
         self.count = 0
         """Number of polls that wait."""
         self._watchers: dict[PartitionLog, dict[Callable[[], None], None]] = {}
+        self.followers: Callable[[PartitionLog], None] | None = None
+        """Hears of each log that has moved: what a follower has whole rests, and is in no poll."""
 
     def watch(self, log: "PartitionLog", grown: Callable[[], None]) -> None:
         """Call `grown` whenever readers may see more of `log`, until `unwatch`."""
@@ -91,6 +93,8 @@ class LongPolls:
         if polls is not None:
             for poll in polls:
                 poll.count(log)
+        if self.followers is not None:
+            self.followers(log)
         if self._watchers:
             for grown in tuple(self._watchers.get(log, ())):
                 grown()

@@ -10,10 +10,11 @@ and a partition's place in its session is its turn: whoever was answered with da
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from msgspec.structs import replace
 
+from eosin.broker.fetching.resting import RestingPartitions
 from eosin.network.many_items import pieces
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
@@ -22,7 +23,7 @@ from eosin.runtime.clock import Clock, Timer
 from eosin.runtime.turns import next_turn
 
 if TYPE_CHECKING:
-    from eosin.cluster.replication.led_partitions import Idle
+    from eosin.cluster.replication.known_follower import FetchingFollower, KnownFollower
     from eosin.network.api import ClientConnection
     from eosin.protocol.schemas.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 
@@ -56,8 +57,9 @@ class WantedPartition:
     __slots__ = (
         "current_leader_epoch",
         "fetch_offset",
-        "idle",
+        "is_named",
         "key",
+        "known",
         "last_fetched_epoch",
         "last_sent_high_watermark",
         "last_sent_log_start_offset",
@@ -83,21 +85,24 @@ class WantedPartition:
         self.last_sent_high_watermark = -1
         self.last_sent_log_start_offset = -1
         self.current_leader_epoch = request.current_leader_epoch
-        self.idle: Idle | None = None
-        """Since a follower's last fetch, if it has everything: what would have to change for it to hear something."""
+        self.known: KnownFollower | None = None
+        """Since a follower's last fetch: what would have to change for it to be refused, or to hear something."""
         self.update(request)
 
     def update(self, request: "FetchPartition") -> None:
         """Take over what the fetcher now asks for. A follower that has heard of a new leader epoch does not count what
         it was told in the old one, also where the leader is the same: it is told again."""
+        if self.known is not None:
+            self.known.rise()
         if request.current_leader_epoch != self.current_leader_epoch:
             self.last_sent_high_watermark = -1
+            self.known = None
+        self.is_named = True
         self.fetch_offset = request.fetch_offset
         self.max_bytes = request.partition_max_bytes
         self.current_leader_epoch = request.current_leader_epoch
         self.last_fetched_epoch = request.last_fetched_epoch
         self.log_start_offset = request.log_start_offset
-        self.idle = None
 
 
 class FetchSession:
@@ -112,6 +117,7 @@ class FetchSession:
         "last_used_ms",
         "owner",
         "partitions",
+        "resting",
         "session_id",
         "uses_topic_ids",
     )
@@ -126,6 +132,8 @@ class FetchSession:
         """The user that opened it: nobody else may go on with it, or end it (security.md 6.2)."""
         self.uses_topic_ids = fetch.uses_topic_ids
         self.partitions: dict[Hashable, WantedPartition] = {each.key: each for each in fetch.wanted}
+        self.resting = RestingPartitions(self.partitions.values()) if fetch.is_follower else None
+        """The partitions of a follower that its next fetch need not look at."""
         self.epoch = 1
         """The epoch that the next request must carry."""
         self.created_ms = now_ms
@@ -138,12 +146,15 @@ class FetchSession:
         wanted.last_sent_log_start_offset = log_start_offset
         if has_records and self.partitions.get(wanted.key) is wanted:
             self.partitions[wanted.key] = self.partitions.pop(wanted.key)
+            if self.resting is not None:
+                self.resting.sent(wanted)
 
 
 class FullFetch:
     """A request that names everything it wants. `wants_session` when the answer may open a session."""
 
     __slots__ = ("connection", "is_follower", "owner", "uses_topic_ids", "wanted", "wants_session")
+    resting: ClassVar[RestingPartitions | None] = None
 
     def __init__(
         self,
@@ -162,17 +173,37 @@ class FullFetch:
         self.wants_session = wants_session
         self.uses_topic_ids = uses_topic_ids
 
+    def to_check(self, follower: "FetchingFollower | None", *, tells: bool) -> Sequence[WantedPartition]:
+        """All of them."""
+        return self.wanted
+
 
 class IncrementalFetch:
-    """A request within a session. `wanted` is everything the session held when it came."""
+    """A request within a session. `wanted` is everything that a consumer's session held when it came."""
 
-    __slots__ = ("added", "session", "wanted")
+    __slots__ = ("added", "resting", "session", "wanted")
 
     def __init__(self, session: FetchSession, added: Sequence[WantedPartition] = ()) -> None:
         self.session = session
         self.added = added
         """The partitions that the session did not hold before."""
-        self.wanted: Sequence[WantedPartition] = tuple(session.partitions.values())
+        self.resting = session.resting
+        """The partitions of a follower that need not be looked at."""
+        self.wanted: Sequence[WantedPartition] = ()
+        if self.resting is None:
+            self.wanted = tuple(session.partitions.values())
+
+    def to_check(self, follower: "FetchingFollower | None", *, tells: bool) -> Sequence[WantedPartition]:
+        """The partitions that may have something to say now; all of them for who is no `follower` whom any batch wakes.
+        `tells`: of high watermarks, too."""
+        everything, resting = self.session.partitions.values(), self.session.resting
+        if resting is None:
+            return self.wanted
+        if follower is None:
+            self.resting = None
+            resting.rise(everything)
+            return tuple(resting.awake)
+        return resting.begin_pass(follower, everything, tells=tells)
 
 
 class FetchSessions:
@@ -278,8 +309,16 @@ class FetchSessions:
         """Forget a session: its first response was not sent, or it has ended."""
         session = self._sessions.pop(session_id, None)
         if session is not None:
+            if session.resting is not None:
+                session.resting.close(session.partitions.values())
             session.partitions.clear()
             self._count(session)
+
+    def end_waits(self) -> None:
+        """Answer the fetches of followers: the broker stops."""
+        for session in self._sessions.values():
+            if session.resting is not None:
+                session.resting.end_wait()
 
     def _forget(self) -> None:
         """Drop sessions that are not used, and those whose connection is gone."""
@@ -390,7 +429,7 @@ def _apply(
     topics: "Sequence[FetchTopic]", forgotten_topics: "Sequence[ForgottenTopic]", session: FetchSession
 ) -> list[WantedPartition]:
     """Bring the session's partitions up to date: changed and added ones, then forgotten ones. Returns those added."""
-    partitions = session.partitions
+    partitions, resting = session.partitions, session.resting
     added: list[WantedPartition] = []
     for topic in topics:
         name = topic.topic_id if session.uses_topic_ids else topic.topic
@@ -400,10 +439,14 @@ def _apply(
             if known is not None:
                 known.update(partition)
             else:
-                partitions[key] = WantedPartition(topic, partition, key=key)
-                added.append(partitions[key])
+                known = partitions[key] = WantedPartition(topic, partition, key=key)
+                added.append(known)
+            if resting is not None:
+                resting.check_next(known)
     for forgotten in forgotten_topics:
         name = forgotten.topic_id if session.uses_topic_ids else forgotten.topic
         for index in forgotten.partitions:
-            partitions.pop((name, index), None)
+            gone = partitions.pop((name, index), None)
+            if gone is not None and resting is not None:
+                resting.forget(gone)
     return added

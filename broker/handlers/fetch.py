@@ -18,12 +18,12 @@ denied to it wait with the others. `broker/requests/fetch_pass.py` reads. Record
 uncopied. A response without records holds empty records, never null: librdkafka breaks on null.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import starmap
 from typing import TYPE_CHECKING, Final, cast
 
 from eosin.broker.fetching.long_poll import PolledPartition
-from eosin.broker.fetching.sessions import FetchSession, FullFetch, IncrementalFetch
+from eosin.broker.fetching.sessions import FetchSession, FullFetch, IncrementalFetch, WantedPartition
 from eosin.broker.requests.fetch_pass import UNKNOWN, FetchLimits, FetchPass, PartitionFetch
 from eosin.broker.services import Services
 from eosin.model.cluster import NO_LEADER
@@ -78,12 +78,13 @@ async def handle(request: FetchRequest, context: RequestContext, services: Servi
     if isinstance(fetch, ErrorCode):
         return FetchResponse(error_code=fetch)
     limits = _limits(request, context, services)
-    if len(fetch.wanted) > ITEMS_PER_TURN:
+    wanted = _to_check(fetch, limits)
+    if len(wanted) > ITEMS_PER_TURN:
         return await _handle_many(request, fetch, limits, context, services)
-    found = FetchPass(fetch.wanted, limits, services)
+    found = FetchPass(wanted, limits, services, fetch.resting)
     if request.max_wait_ms > 0 and not found.has_enough:
-        await _wait(request, found, found.watches(), limits, context, services)
-        found = FetchPass(fetch.wanted, limits, services)
+        await _wait(request, fetch, found, found.watches(), limits, context, services)
+        found = FetchPass(_to_check(fetch, limits), limits, services, fetch.resting)
     await found.read()
     return _response(fetch, found, limits, context, services)
 
@@ -112,20 +113,26 @@ async def _handle_many(
     """The same in turns with everybody else. What was found may change between two of them, as it may while a read
     waits for the disk: each log answers for itself."""
     with connection_held(context):
-        found = await FetchPass.in_turns(fetch.wanted, limits, services)
+        found = await FetchPass.in_turns(_to_check(fetch, limits), limits, services, fetch.resting)
         watches = await found.watches_in_turns() if request.max_wait_ms > 0 and not found.has_enough else None
     if watches is not None:
-        await _wait(request, found, watches, limits, context, services)
+        await _wait(request, fetch, found, watches, limits, context, services)
         with connection_held(context):
             await dropped(found.partitions)
-            found = await FetchPass.in_turns(fetch.wanted, limits, services)
+            found = await FetchPass.in_turns(_to_check(fetch, limits), limits, services, fetch.resting)
     with connection_held(context):
         await found.read_in_turns()
         return await _response_in_turns(fetch, found, limits, context, services)
 
 
+def _to_check(fetch: FullFetch | IncrementalFetch, limits: FetchLimits) -> Sequence[WantedPartition]:
+    """The partitions that a pass has to look at, as of now."""
+    return fetch.to_check(limits.waking_follower, tells=limits.tells_high_watermarks)
+
+
 async def _wait(
     request: FetchRequest,
+    fetch: FullFetch | IncrementalFetch,
     found: FetchPass,
     watches: Sequence[PolledPartition],
     limits: FetchLimits,
@@ -133,12 +140,20 @@ async def _wait(
     services: Services,
 ) -> None:
     """Wait until there is enough, or for as long as the client says."""
+    connection = context.connection
+
+    def waits(wake: Callable[[], None]) -> None:
+        if connection is not None:
+            connection.fetch_waits(wake)
+        if fetch.resting is not None:
+            fetch.resting.wait(wake)
+
     await services.partitions.long_polls.wait(
         watches,
         isolation=limits.isolation,
         min_bytes=limits.min_bytes,
         max_wait_ms=found.wait_ms(request.max_wait_ms),
-        waits=None if context.connection is None else context.connection.fetch_waits,
+        waits=waits,
     )
     if limits.follower is not None:
         limits.follower.waited()
@@ -163,6 +178,7 @@ def _limits(request: FetchRequest, context: RequestContext, services: Services) 
             max_bytes=max_bytes,
             min_bytes=min(request.min_bytes, max_bytes),
             follower=led.follower(replica_id, replica_epoch),
+            tells_high_watermarks=request.max_wait_ms <= 0 or services.config.replica_selector_class == RACK_AWARE,
         )
     is_sent_away = request.rack_id and services.config.replica_selector_class == RACK_AWARE
     return FetchLimits(

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from eosin.broker.fetching.long_poll import PolledPartition
+from eosin.broker.fetching.resting import RestingPartitions
 from eosin.broker.fetching.sessions import WantedPartition
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.many_items import list_in_turns
@@ -56,7 +57,17 @@ class Nearest(Protocol):
 class FetchLimits:
     """The parameters of a request that hold for all its partitions."""
 
-    __slots__ = ("api_version", "follower", "isolation", "max_bytes", "min_bytes", "nearest", "refusal", "session")
+    __slots__ = (
+        "api_version",
+        "follower",
+        "isolation",
+        "max_bytes",
+        "min_bytes",
+        "nearest",
+        "refusal",
+        "session",
+        "tells_high_watermarks",
+    )
 
     def __init__(
         self,
@@ -69,6 +80,7 @@ class FetchLimits:
         follower: "FollowerRequest | None" = None,
         nearest: Nearest | None = None,
         session: "Session | None" = None,
+        tells_high_watermarks: bool = True,
     ) -> None:
         self.api_version = api_version
         self.isolation = isolation
@@ -82,6 +94,13 @@ class FetchLimits:
         """None for whom only this broker can serve."""
         self.session = session
         """Says what may be read; None for a follower, and where everybody may read everything."""
+        self.tells_high_watermarks = tells_high_watermarks
+        """False for a follower that may hear a moment later of a high watermark (`RestingPartitions`)."""
+
+    @property
+    def waking_follower(self) -> "FollowerRequest | None":
+        """The follower, if any batch is enough for it."""
+        return self.follower if self.min_bytes <= HEADER_BYTES else None
 
 
 class PartitionFetch:
@@ -120,7 +139,8 @@ class PartitionFetch:
 
 class FetchPass:
     """One look at each partition, and one read. Of what a follower has whole, and what has not changed, the look is a
-    few comparisons: it fetches thousands of partitions, and waits for each of them."""
+    few comparisons, after which the partition rests, if the fetch has a session for that: a follower fetches thousands
+    of partitions, and waits for each of them."""
 
     __slots__ = (
         "_at",
@@ -129,14 +149,22 @@ class FetchPass:
         "_left",
         "_limits",
         "_memory_left",
+        "_resting",
         "_services",
         "available",
         "partitions",
         "settled",
     )
 
-    def __init__(self, wanted: Sequence[WantedPartition], limits: FetchLimits, services: "Services") -> None:
+    def __init__(
+        self,
+        wanted: Sequence[WantedPartition],
+        limits: FetchLimits,
+        services: "Services",
+        resting: RestingPartitions | None = None,
+    ) -> None:
         self._limits = limits
+        self._resting = resting
         self._services = services
         self._at = 0
         self._left = limits.max_bytes
@@ -149,18 +177,22 @@ class FetchPass:
         """Partitions whose error waits with the others."""
         self._idle: list[WantedPartition] = []
         self.partitions = [self._found(each) for each in self._not_idle(wanted)]
-        if self._hopeless == len(wanted):
+        if self._hopeless == len(wanted) and resting is None:
             self.settled = True  # there is nothing to wait for
 
     @classmethod
     async def in_turns(
-        cls, wanted: Sequence[WantedPartition], limits: FetchLimits, services: "Services"
+        cls,
+        wanted: Sequence[WantedPartition],
+        limits: FetchLimits,
+        services: "Services",
+        resting: RestingPartitions | None = None,
     ) -> "FetchPass":
         """A look at each of very many partitions."""
-        found = cls((), limits, services)
+        found = cls((), limits, services, resting)
         found.settled = False
         found.partitions = await list_in_turns(map(found._found, found._not_idle(wanted)), services.clock)
-        if found._hopeless == len(wanted):
+        if found._hopeless == len(wanted) and resting is None:
             found.settled = True
         return found
 
@@ -189,8 +221,8 @@ class FetchPass:
             if not each.is_held and not each.error
         ]
         for wanted in self._idle:
-            assert wanted.idle is not None
-            found.append(PolledPartition(wanted.idle.log, offset=wanted.fetch_offset, limit=wanted.max_bytes))
+            assert wanted.known is not None
+            found.append(PolledPartition(wanted.known.log, offset=wanted.fetch_offset, limit=wanted.max_bytes))
         return found
 
     async def watches_in_turns(self) -> list[PolledPartition]:
@@ -216,17 +248,28 @@ class FetchPass:
         return min(max_wait_ms, follower.held_ms())
 
     def _not_idle(self, wanted: Sequence[WantedPartition]) -> Sequence[WantedPartition]:
-        follower = self._limits.follower
+        follower, resting = self._limits.follower, self._resting
         if follower is None:
             return wanted
+        tells = resting is None or resting.tells
         others: list[WantedPartition] = []
         for each in wanted:
-            (others if each.idle is None or not follower.is_idle(each) else self._idle).append(each)
+            if not follower.is_idle(each) or (tells and follower.lacks_high_watermark(each)):
+                others.append(each)
+            elif resting is not None:
+                resting.rest(each)
+            else:
+                self._idle.append(each)
         return others
 
     def _found(self, wanted: WantedPartition) -> PartitionFetch:
         partition = PartitionFetch(wanted)
-        error = self._limits.refusal or self._find(partition) or self._check(partition)
+        known, follower = wanted.known, self._limits.follower
+        if known is not None and follower is not None and known.is_served(follower):
+            partition.log = known.log
+            error = self._check_offset(partition, is_led=True)
+        else:
+            error = self._limits.refusal or self._find(partition) or self._check(partition)
         if error:
             partition.error = error
             if self._limits.follower is None and error in WAITING_ERRORS:
@@ -300,6 +343,10 @@ class FetchPass:
                 return error
         if self._limits.api_version < FIRST_ZSTD_VERSION and log.config.compression_type == "zstd":
             return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+        return self._check_offset(partition, is_led=is_led)
+
+    def _check_offset(self, partition: PartitionFetch, *, is_led: bool) -> ErrorCode:
+        wanted, log, follower = partition.wanted, partition.log, self._limits.follower
         if wanted.fetch_offset < log.log_start_offset:
             return ErrorCode.OFFSET_OUT_OF_RANGE
         if wanted.last_fetched_epoch >= 0 and is_led:  # a follower that is behind would see logs part that do not

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
+from eosin.cluster.replication.known_follower import FollowerWants, KnownFollower
 from eosin.cluster.replication.rules import isr, leading
 from eosin.cluster.replication.rules.isr import IsrChangeResult
 from eosin.cluster.replication.rules.leading import FollowerFetch, LeaderContext, LeaderStep
@@ -70,67 +71,29 @@ class WaitingBatch(Protocol):
     outcome: AppendResult | None
 
 
-class Idle(Protocol):
-    """The state of a partition of which a follower has everything."""
+class LogProgress(Protocol):
+    """Tells of each log that has moved (`LongPolls`)."""
 
-    log: "PartitionLog"
+    followers: "Callable[[PartitionLog], None] | None"
+    """Called with each log whose end, high watermark or start has moved, or that has failed."""
 
-
-class FollowerWants(Protocol):
-    """One partition as a follower wants it, and what it was last told about it."""
-
-    fetch_offset: int
-    log_start_offset: int
-    current_leader_epoch: int
-    last_sent_high_watermark: int
-    last_sent_log_start_offset: int
-    idle: Idle | None
+    def progress(self, log: "PartitionLog") -> None:
+        """More can be read of a log."""
 
 
 class _Led:
     """A partition that is led now."""
 
-    __slots__ = ("deletions", "idle", "led", "log", "metadata", "topic_id")
+    __slots__ = ("deletions", "known", "led", "log", "topic_id")
 
     def __init__(self, log: "PartitionLog", topic_id: Uuid, led: LedPartition) -> None:
         self.deletions: list[tuple[int, asyncio.Future[ErrorCode]]] = []
         """The waits until every live replica starts at an offset."""
-        self.idle: dict[int, _Idle] = {}
-        """Followers, by node id, that have everything, and what their fetches since then have said."""
+        self.known: dict[int, KnownFollower] = {}
+        """Followers that are served, by node id, and what their fetches have said since they were looked at."""
         self.log = log
-        self.metadata = 0
-        """Another number whenever the replicas, the ISR or the leader epoch may be others, or this broker leads no
-        more."""
         self.topic_id = topic_id
         self.led = led
-
-
-class _Idle:
-    """A follower that is in sync and at the log end."""
-
-    __slots__ = ("_brokers", "_held", "_metadata", "_told_epoch", "heard_ms", "log")
-
-    def __init__(self, held: _Led, follower: "FollowerRequest") -> None:
-        self._held = held
-        self._metadata = held.metadata
-        self._brokers = follower.brokers
-        self._told_epoch = follower.told_epoch
-        self.log = held.log
-        self.heard_ms = follower.now_ms
-        """The time of its last fetch."""
-
-    def is_so(self, follower: "FollowerRequest", wanted: FollowerWants) -> bool:
-        """True if a fetch like the last one would find and change nothing."""
-        log = self.log
-        return (
-            wanted.fetch_offset == log.log_end_offset
-            and wanted.last_sent_high_watermark == log.high_watermark
-            and wanted.last_sent_log_start_offset == log.log_start_offset
-            and self._metadata == self._held.metadata
-            and self._brokers is follower.brokers
-            and self._told_epoch == follower.told_epoch
-            and log.unusable is None
-        )
 
 
 class LedPartitions:
@@ -143,19 +106,20 @@ class LedPartitions:
         brokers: Callable[[], Registrations],
         own_epoch: Callable[[], int],
         isr_changes: IsrChangeSender,
-        appended: "Callable[[PartitionLog], None]",
+        progress: LogProgress,
         clock: Clock,
         max_lag_ms: int,
         throttle: SendThrottle | None = None,
     ) -> None:
-        """`brokers` gives every registered broker as of now, `own_epoch` this broker's epoch. `appended` is called with
-        each log that is led when its log end has moved: fetches of followers wait for that. `max_lag_ms` is
+        """`brokers` gives every registered broker as of now, `own_epoch` this broker's epoch. `progress` hears of each
+        log that is led when its log end has moved: fetches of followers wait for that. `max_lag_ms` is
         `replica.lag.time.max.ms`."""
         self._node_id = node_id
         self._brokers = brokers
         self._own_epoch = own_epoch
         self._isr_changes = isr_changes
-        self._appended = appended
+        self._progress = progress
+        progress.followers = self._log_moved
         self._clock = clock
         self._max_lag_ms = max_lag_ms
         self._throttle = throttle
@@ -188,7 +152,7 @@ class LedPartitions:
         if held is None:
             held = self._led[log] = _Led(log, topic_id, after.led)
             log.on_durable = self._durable
-            log.on_append = self._appended
+            log.on_append = self._progress.progress
         self._apply(held, after)
 
     def resign(self, log: "PartitionLog") -> None:
@@ -224,7 +188,7 @@ class LedPartitions:
         """Ask for replicas that lag to be taken out of the ISR. Called each `check_interval_ms`."""
 
         def check(held: _Led) -> None:
-            for node_id in held.idle:
+            for node_id in held.known:
                 self._note_fetch(held, node_id)
             self._apply(held, leading.lag_checked(held.led, held.log, self._context(held.log)))
 
@@ -260,25 +224,25 @@ class LedPartitions:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return leading.refusal(held.led, fetch, self._context(log))
 
-    def fetched(self, log: "PartitionLog", fetch: FollowerFetch) -> None:
-        """A follower fetches, is not refused, and its log is a prefix of this one: it has what lies below."""
-        held = self._led.get(log)
-        if held is not None:
-            if held.idle:
-                self._note_fetch(held, fetch.node_id)
-                held.idle.pop(fetch.node_id, None)
-            self._apply(held, leading.fetched(held.led, fetch, log, self._context(log)))
-            if held.deletions:
-                self._check_deletions(held)
-
-    def idle(self, log: "PartitionLog", follower: "FollowerRequest") -> _Idle | None:
-        """The state that a follower at the log end does not have to tell again; None for one that is not in sync: each
-        of its fetches may be the one after which it is taken in."""
-        held = self._led.get(log)
-        if held is None or follower.node_id not in held.led.isr:
-            return None
-        idle = held.idle[follower.node_id] = _Idle(held, follower)
-        return idle
+    def fetched(self, log: "PartitionLog", follower: "FollowerRequest", wanted: FollowerWants) -> None:
+        """A follower fetches, is not refused, and its log is a prefix of this one: it has what lies below. One that is
+        in sync and has everything is idle; of any other each fetch may be the one after which it is taken in."""
+        held, node_id = self._led.get(log), follower.node_id
+        if held is None:
+            return
+        known = held.known.get(node_id)
+        if known is not None:
+            self._note_fetch(held, node_id)
+            if known is not wanted.known:
+                known.end()
+        self._apply(held, leading.fetched(held.led, follower.fetch_of(wanted), log, self._context(log)))
+        known = wanted.known
+        if known is None or not known.is_served(follower):
+            known = wanted.known = held.known[node_id] = KnownFollower(log, follower)
+        known.fetched(follower.now_ms, is_idle=wanted.fetch_offset == log.log_end_offset and node_id in held.led.isr)
+        wanted.is_named = False
+        if held.deletions:
+            self._check_deletions(held)
 
     def is_held(self, log: "PartitionLog", node_id: int, ahead_ms: int) -> bool:
         """True if the throttle keeps the records of a log from a follower for now, though what it allows in the next
@@ -302,17 +266,25 @@ class LedPartitions:
         if self._throttle is not None and self._throttle.is_on:
             self._throttle.count(log.topic_partition, size, self.now_ms)
 
+    def _log_moved(self, log: "PartitionLog") -> None:
+        held = self._led.get(log)
+        if held is not None:
+            for known in held.known.values():
+                known.log_moved()
+
     def _note_fetch(self, held: _Led, node_id: int) -> None:
         """Take in what the fetches of an idle follower have said."""
-        idle, follower = held.idle.get(node_id), held.led.follower(node_id)
-        if idle is not None and follower is not None and follower.fetched_ms < idle.heard_ms:
-            held.led = held.led.with_follower(follower.fetched_again(idle.heard_ms))
+        known, follower = held.known[node_id], held.led.follower(node_id)
+        if known.is_idle and follower is not None and follower.fetched_ms < known.fetched_ms:
+            held.led = held.led.with_follower(follower.fetched_again(known.fetched_ms))
 
     def _metadata_changed(self, held: _Led) -> None:
-        for node_id in held.idle:
+        """The replicas, the ISR or the leader epoch may be others, or this broker leads no more."""
+        for node_id in held.known:
             self._note_fetch(held, node_id)
-        held.idle.clear()
-        held.metadata += 1
+        over, held.known = held.known, {}
+        for known in over.values():
+            known.end()
 
     def nearest(self, log: "PartitionLog", offset: int, *, rack: str, endpoints: Sequence[LiveBroker]) -> int | None:
         """The follower in `rack` that a consumer should read from; None for the leader."""
@@ -456,11 +428,11 @@ class LedPartitions:
 class FollowerRequest:
     """One fetch of one follower."""
 
-    __slots__ = ("_has_waited", "_led_partitions", "brokers", "node_id", "now_ms", "told_epoch")
+    __slots__ = ("_led_partitions", "brokers", "has_waited", "node_id", "now_ms", "told_epoch")
 
     def __init__(self, led_partitions: LedPartitions, node_id: int, told_epoch: int) -> None:
         self._led_partitions = led_partitions
-        self._has_waited = False
+        self.has_waited = False
         self.node_id = node_id
         self.told_epoch = told_epoch
         self.brokers = led_partitions.brokers
@@ -468,29 +440,32 @@ class FollowerRequest:
 
     def refusal(self, log: "PartitionLog", wanted: FollowerWants) -> ErrorCode:
         """The error if it may not fetch from `log`, else NONE."""
-        return self._led_partitions.refusal(log, self._fetch(wanted))
+        return self._led_partitions.refusal(log, self.fetch_of(wanted))
 
     def fetched(self, log: "PartitionLog", wanted: FollowerWants) -> None:
         """Its position is the offset that it wants. Heard once: after a wait it would count as a fetch of that time."""
-        if not self._has_waited:
-            self._led_partitions.fetched(log, self._fetch(wanted))
-            if wanted.fetch_offset == log.log_end_offset:
-                wanted.idle = self._led_partitions.idle(log, self)
+        if not self.has_waited:
+            self._led_partitions.fetched(log, self, wanted)
 
     def is_idle(self, wanted: FollowerWants) -> bool:
-        """True if it still has everything, and nothing is to be said to it."""
-        idle = wanted.idle
-        assert isinstance(idle, _Idle)
-        if not idle.is_so(self, wanted):
+        """True if it still has everything, and nothing but a high watermark is to be said to it."""
+        known = wanted.known
+        if known is None or wanted.is_named or not known.has_nothing_to_say(self, wanted):
             return False
-        if not self._has_waited:
-            idle.heard_ms = self.now_ms
+        if not self.has_waited:
+            known.fetched_again(self.now_ms)
         return True
+
+    def lacks_high_watermark(self, wanted: FollowerWants) -> bool:
+        """True if it is idle, and the high watermark is another one than it knows."""
+        known = wanted.known
+        return known is not None and known.is_committed_further(wanted)
 
     def waited(self) -> None:
         """Note that what the fetch says of the follower has been heard."""
-        self._has_waited = True
+        self.has_waited = True
         self.brokers = self._led_partitions.brokers
+        self.now_ms = self._led_partitions.now_ms
 
     def is_held(self, log: "PartitionLog", *, ahead_ms: int = 0) -> bool:
         """True if it gets nothing of `log` for now, since copies are throttled. `ahead_ms`: what the rate allows within
@@ -505,7 +480,8 @@ class FollowerRequest:
         """So many bytes of `log` go to it."""
         self._led_partitions.sent(log, size)
 
-    def _fetch(self, wanted: FollowerWants) -> FollowerFetch:
+    def fetch_of(self, wanted: FollowerWants) -> FollowerFetch:
+        """The fetch as the rules see it."""
         return FollowerFetch(
             self.node_id,
             self.told_epoch,

@@ -117,8 +117,8 @@ class CommittedLog(ReadableLog):
         self.loaded_high_watermark: int | None = None
         """High watermark of a replica's checkpoint at the start: while it is the same, nobody has told more since."""
         self.on_progress: Callable[[Any], None] | None = None
-        """Called with the log, in the event loop, whenever the high watermark, the last stable offset or `failure` has
-        changed. It may run inside an append, so it must not write to this log."""
+        """Called with the log, in the event loop, whenever the high watermark, the last stable offset, the log start or
+        `failure` has changed. It may run inside an append, so it must not write to this log."""
         self.on_durable: Callable[[Any], None] = wait_for_replicas if context.is_replicated else commit_what_is_durable
         """Called with the log, in the event loop, when the durable end has moved; as restricted as `on_progress`."""
         self.producer_state = ProducerState()

@@ -476,8 +476,7 @@ class PartitionLog(CommittedLog):
         """Move the log start up to `offset`, which is at most the high watermark."""
         self.log_start_offset = offset
         self.epochs.truncate_from_start(offset)
-        before = self.last_stable_offset
         self.settle_last_stable()
         self.mark_unsaved()
-        if self.last_stable_offset != before and self.on_progress is not None:
+        if self.on_progress is not None:
             self.on_progress(self)

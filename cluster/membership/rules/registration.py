@@ -1,8 +1,9 @@
 """The content of a broker's registration, and the meaning of each refusal: pure (cluster.md 1.6 and 2.3)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from eosin.cluster.quorum.rules.feature_levels import ANY_CONTROLLERS, unsupported_levels
 from eosin.model.features import EOSIN_VERSION, SERVES_READERS, SUPPORTED_JOINED, LevelRange
@@ -21,8 +22,7 @@ PROTOCOL_NUMBERS: Final = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_
 """Security protocols by their number in a registration."""
 
 
-@dataclass(frozen=True, slots=True)
-class AdvertisedListener:
+class AdvertisedListener(msgspec.Struct, frozen=True):
     """The address at which clients and brokers reach this broker."""
 
     name: str
@@ -31,8 +31,7 @@ class AdvertisedListener:
     security_protocol: str = "PLAINTEXT"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerIdentity:
+class BrokerIdentity(msgspec.Struct, frozen=True, kw_only=True):
     """A broker's identity, for the life of its process."""
 
     node_id: int

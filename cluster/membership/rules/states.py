@@ -7,8 +7,10 @@ process never gets a state back.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Final, assert_never
+
+import msgspec
+from msgspec.structs import replace
 
 from eosin.cluster.membership.rules.ports import BrokerState
 from eosin.cluster.membership.rules.registration import lasting_refusal
@@ -25,8 +27,7 @@ SESSIONS_OF_A_DUPLICATE: Final = 2
 else."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MembershipSettings:
+class MembershipSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Times and names that do not change."""
 
     node_id: int
@@ -40,8 +41,7 @@ class MembershipSettings:
     """The addresses at which Kafka's tools reach the controllers, for sentences."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemberState:
+class MemberState(msgspec.Struct, frozen=True, kw_only=True):
     """The state of a broker as a member of its cluster."""
 
     state: BrokerState = BrokerState.NOT_RUNNING
@@ -78,25 +78,21 @@ class MemberState:
 # Events
 
 
-@dataclass(frozen=True, slots=True)
-class Begin:
+class Begin(msgspec.Struct, frozen=True):
     """Become a member."""
 
 
-@dataclass(frozen=True, slots=True)
-class TimerExpired:
+class TimerExpired(msgspec.Struct, frozen=True):
     """The time that `Wake` has set is over."""
 
 
-@dataclass(frozen=True, slots=True)
-class NotAnswered:
+class NotAnswered(msgspec.Struct, frozen=True):
     """The request on its way had no response in time."""
 
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class RegistrationAnswered:
+class RegistrationAnswered(msgspec.Struct, frozen=True):
     """The response to a registration."""
 
     error_code: int
@@ -105,8 +101,7 @@ class RegistrationAnswered:
     """The finalized features of the cluster, as the controller told them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeartbeatAnswered:
+class HeartbeatAnswered(msgspec.Struct, frozen=True, kw_only=True):
     """The response to a heartbeat."""
 
     error_code: int = ErrorCode.NONE
@@ -117,41 +112,35 @@ class HeartbeatAnswered:
     """True if the metadata were published by then."""
 
 
-@dataclass(frozen=True, slots=True)
-class EpochSaved:
+class EpochSaved(msgspec.Struct, frozen=True):
     """An epoch is on disk."""
 
     broker_epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class EpochNotSaved:
+class EpochNotSaved(msgspec.Struct, frozen=True):
     """The disk did not take an epoch."""
 
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class FenceWanted:
+class FenceWanted(msgspec.Struct, frozen=True):
     """This broker wants to be fenced, or no longer."""
 
     want: bool
 
 
-@dataclass(frozen=True, slots=True)
-class DirectoriesFailed:
+class DirectoriesFailed(msgspec.Struct, frozen=True):
     """Directories of this broker cannot be used any more."""
 
     directories: frozenset[Uuid]
 
 
-@dataclass(frozen=True, slots=True)
-class StopWanted:
+class StopWanted(msgspec.Struct, frozen=True):
     """This broker is told to stop."""
 
 
-@dataclass(frozen=True, slots=True)
-class Closed:
+class Closed(msgspec.Struct, frozen=True):
     """This broker ends now, whatever the controller thinks of it."""
 
 
@@ -173,15 +162,13 @@ Event = (
 # Effects
 
 
-@dataclass(frozen=True, slots=True)
-class Register:
+class Register(msgspec.Struct, frozen=True):
     """Send a registration, and wait for its response up to `timeout_ms`."""
 
     timeout_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SendHeartbeat:
+class SendHeartbeat(msgspec.Struct, frozen=True, kw_only=True):
     """Send a heartbeat, and wait for its response up to the heartbeat interval."""
 
     broker_epoch: int
@@ -192,36 +179,31 @@ class SendHeartbeat:
     """True if it names the cordoned directories: from RECOVERY on."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wake:
+class Wake(msgspec.Struct, frozen=True):
     """Report `TimerExpired` after this time, instead of any earlier `Wake`."""
 
     delay_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class SaveEpoch:
+class SaveEpoch(msgspec.Struct, frozen=True):
     """Write the epoch to disk, then report `EpochSaved`."""
 
     broker_epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class Enter:
+class Enter(msgspec.Struct, frozen=True):
     """The broker is in this state now."""
 
     state: BrokerState
 
 
-@dataclass(frozen=True, slots=True)
-class ReportState:
+class ReportState(msgspec.Struct, frozen=True):
     """Log this."""
 
     sentence: str
 
 
-@dataclass(frozen=True, slots=True)
-class Lose:
+class Lose(msgspec.Struct, frozen=True):
     """The membership is over for good: accept no writes, and exit with the sentence."""
 
     sentence: str

@@ -8,11 +8,11 @@ from batches import data, marker
 from data_broker import DataBroker, batch, settle
 from registrations import Broker, Partition
 
+from eosin.broker.fetching.sessions import WantedPartition
 from eosin.broker.handlers import describe_producers, fetch
 from eosin.broker.partitions import Partitions
 from eosin.cluster.replication.led_partitions import LedPartitions
 from eosin.cluster.replication.rules.isr import IsrChangeResult
-from eosin.cluster.replication.rules.leading import FollowerFetch
 from eosin.model.cluster import Endpoint
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
@@ -44,7 +44,7 @@ async def leading(monkeypatch: pytest.MonkeyPatch, *, selector: str | None = RAC
         brokers=lambda: brokers,
         own_epoch=lambda: LEADER,
         isr_changes=NoController(),
-        appended=broker.partitions.long_polls.progress,
+        progress=broker.partitions.long_polls,
         clock=broker.clock,
         max_lag_ms=30_000,
     )
@@ -56,7 +56,9 @@ async def leading(monkeypatch: pytest.MonkeyPatch, *, selector: str | None = RAC
     broker.services.led_partitions.lead(log, log.topic_id, registration)
     broker.begin_produce(batch("a", "b"))
     await settle()
-    broker.services.led_partitions.fetched(log, FollowerFetch(FOLLOWER, FOLLOWER, 5, 2, 0))
+    has_all = FetchPartition(0, current_leader_epoch=5, fetch_offset=2)
+    follower = broker.services.led_partitions.follower(FOLLOWER, FOLLOWER)
+    follower.fetched(log, WantedPartition(FetchTopic("orders"), has_all, key=0))
     assert log.high_watermark == 2
     return broker
 
