@@ -5,7 +5,6 @@ raises an AssertionError as soon as the broker contradicts it: a number whose ac
 delivered again, none is left out, and each rejected one has a dead letter (KIP-1191).
 """
 
-import asyncio
 import contextlib
 from collections.abc import Iterator
 from typing import Any, Final
@@ -30,7 +29,8 @@ SETTINGS: Final = {
 ACCEPT, REJECT = 1, 3
 REJECTED_OF: Final = 40
 """One of so many numbers is rejected."""
-TICK_S: Final = 0.02
+WAIT_MS: Final = 20
+"""Of each fetch: so long nothing is asked while there is nothing to read."""
 _BROKEN: Final = (ClientError, OSError)
 
 
@@ -62,10 +62,10 @@ class Sharer:
     async def run(self) -> None:
         """Acknowledge for ever."""
         while True:
+            await until(self._looks)  # the broker is there, and its coordinators are
             with contextlib.suppress(*_BROKEN):
                 async with self._wire() as wire:
                     await self._live(wire)
-            await asyncio.sleep(TICK_S)
 
     async def finish(self, length: int) -> None:
         """Wait until the group is done with so many numbers of each partition, and its letters are there. `run` must be
@@ -93,12 +93,11 @@ class Sharer:
             if (await member.heartbeat()).error_code:
                 return
             for each in fetchers:
-                answer = await each.response(max_wait_ms=20)
+                answer = await each.response(max_wait_ms=WAIT_MS)
                 if answer.error_code:
                     return
                 for data in (part for topic in answer.responses for part in topic.partitions):
                     await self._settle(each, data)
-            await asyncio.sleep(TICK_S)
 
     async def _settle(self, fetcher: Fetcher, data: PartitionData) -> None:
         number = fetcher.partition

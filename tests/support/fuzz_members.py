@@ -8,7 +8,6 @@ responses. So all kinds of groups meet what their members may really say, in any
         await members.ask()             # one request, and its response
 """
 
-import asyncio
 import random
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -121,8 +120,6 @@ _FORGOTTEN: Final = frozenset(
     }
 )
 """Of a member that has to begin anew."""
-_PATIENCE: Final = 20
-"""Milliseconds that a response may take: some requests wait for others, or until a time comes."""
 
 Owner = tuple[str, str]
 """A group and a member."""
@@ -305,11 +302,8 @@ class Members:
         peer.transport.sent.clear()
         peer.transport.feed(sized(frame if is_whole else damaged(frame, chance, self._frames)))
         self.asked[key] += 1
-        for _ in range(_PATIENCE):
-            await settled()
-            if (frames := peer.transport.frames()) or peer.transport.is_closing():
-                break
-            await asyncio.sleep(0.001)
+        await settled()
+        frames = peer.transport.frames()
         if not frames:  # it waits, for others or for a time that was damaged: its client does not
             peer.transport.lose()
             self.connections += 1
