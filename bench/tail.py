@@ -49,7 +49,7 @@ OWN, EQUAL = "own", "equal"
 TOLD: Final = 5
 """Late beats, and longest commits, that are printed with what is known of their cause."""
 BEFORE_S: Final = 0.1
-"""What happened so long before a commit was due may have made the queue that it stood in."""
+"""Time before a commit was due, in which the queue that it stood in may have been made."""
 _PAUSE: Final = re.compile(r"Pause .* ([0-9.]+)ms$")
 
 
