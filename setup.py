@@ -55,11 +55,8 @@ COMPILED: Final = (
     "storage/log/checkpoint_state.py",
     "storage/log/committed_log.py",
     "storage/log/config.py",
-<<<<<<< HEAD
     "storage/log/context.py",
-=======
     "storage/log/leader_batches.py",
->>>>>>> cluster
     "storage/log/leader_epochs.py",
     "storage/log/partition_log.py",
     "storage/log/readable_log.py",
@@ -93,11 +90,8 @@ COMPILED: Final = (
     "network/large_exchange.py",
     "broker/partitions.py",
     "broker/producing/produced.py",
-<<<<<<< HEAD
     "broker/producing/refused_batches.py",
-=======
     "broker/requests/fetch_pass.py",
->>>>>>> cluster
     "broker/requests/produce_request.py",
     "security/acl_index.py",
     "network/sasl/raw_exchange.py",
