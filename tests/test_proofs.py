@@ -66,6 +66,18 @@ def test_every_program_of_a_long_proof_finds_what_it_imports() -> None:
         assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.process
+@pytest.mark.full
+def test_a_test_at_the_wire_that_asks_a_process_is_marked_as_real() -> None:
+    """Else each fails at its end for the socket that it has opened."""
+    module = "tests/wire/test_api_versions.py"
+    command = [*PYTEST, "--collect-only", "-m", "not process", "-p", "no:xdist", module]
+    environment = {**os.environ, **PROOFS["wire"].environment}
+    done = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=False)
+    assert f"{module}::" not in done.stdout
+    assert done.returncode == pytest.ExitCode.NO_TESTS_COLLECTED, done.stdout
+
+
 def test_a_release_refuses_books_that_are_old_or_of_another_line() -> None:
     assert sentences(books(), COMMITS) == []
     assert len(sentences(books(), COMMITS + 1)) == len(sentences(books(), None)) == len(PROOFS)

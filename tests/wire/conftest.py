@@ -143,7 +143,8 @@ async def group(wire: Wire) -> str:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A real process is slow by definition."""
+    """A real process is slow by definition; also where virtual tests ask one (`EOSIN_WIRE=process`)."""
     for item in items:
         if Path(__file__).parent in item.path.parents and not (IS_VIRTUAL and is_virtual(item)):
             item.add_marker(pytest.mark.slow)
+            item.add_marker(pytest.mark.process)
