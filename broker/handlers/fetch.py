@@ -18,6 +18,7 @@ denied to it wait with the others. `broker/requests/fetch_pass.py` reads. Record
 uncopied. A response without records holds empty records, never null: librdkafka breaks on null.
 """
 
+import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import starmap
 from typing import TYPE_CHECKING, Final, cast
@@ -52,7 +53,7 @@ from eosin.storage.results.log_results import NO_RECORDS
 
 if TYPE_CHECKING:
     from eosin.broker.traffic_stats import TrafficStats
-    from eosin.cluster.replication.led_partitions import LedPartitions
+    from eosin.cluster.replication.led_partitions import FollowerRequest, LedPartitions
     from eosin.storage.log.partition_log import PartitionLog
 
 FIRST_SESSION_VERSION: Final = 7
@@ -84,6 +85,9 @@ async def handle(request: FetchRequest, context: RequestContext, services: Servi
     found = FetchPass(wanted, limits, services, fetch.resting)
     if request.max_wait_ms > 0 and not found.has_enough:
         await _wait(request, fetch, found, found.watches(), limits, context, services)
+        found = FetchPass(_to_check(fetch, limits), limits, services, fetch.resting)
+    elif limits.follower is not None and found.available and not found.settled:
+        await _let_others_append(limits.follower)
         found = FetchPass(_to_check(fetch, limits), limits, services, fetch.resting)
     await found.read()
     return _response(fetch, found, limits, context, services)
@@ -156,7 +160,14 @@ async def _wait(
         waits=waits,
     )
     if limits.follower is not None:
-        limits.follower.waited()
+        await _let_others_append(limits.follower)
+
+
+async def _let_others_append(follower: "FollowerRequest") -> None:
+    """Let requests begin that are in the sockets already, so that one response brings what they append as well: a
+    follower needs a fetch fewer for it, and its leader, too."""
+    await asyncio.sleep(0)
+    follower.waited()
 
 
 def _limits(request: FetchRequest, context: RequestContext, services: Services) -> FetchLimits:

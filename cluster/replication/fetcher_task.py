@@ -115,6 +115,8 @@ class FetcherTask:
                         version = fetch_version(self._broker.metadata_version)
                         response = await self._request(ApiKey.FETCH, step.request, version)
                         self.fetcher.fetched(response, self._clock.elapsed_ms())
+                        if response.responses:
+                            await asyncio.sleep(0)  # a busy loop takes its time, and the next response brings more
                     case SendListOffsets():
                         version = list_offsets_version(self._broker.metadata_version)
                         response = await self._request(ApiKey.LIST_OFFSETS, step.request, version)
