@@ -9,9 +9,10 @@ cluster falls between a part and its subscription.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from eosin.broker.config.live_settings import live_setting
 from eosin.broker.fetching.sessions import FetchSessions
 from eosin.broker.handlers.registry import BY_KEY
 from eosin.broker.markers import LocalMarkers, MarkerRoutes
@@ -40,6 +41,7 @@ from eosin.runtime.clock import Clock
 from eosin.security.session import EVERYBODY_MAY, Authorizer
 from eosin.settings.broker import BrokerConfig
 from eosin.settings.coordinators import group_config, transaction_config
+from eosin.settings.groups import ASSIGNMENT_INTERVALS
 from eosin.settings.settings import INT_MAX
 
 if TYPE_CHECKING:
@@ -240,7 +242,10 @@ def assemble(part: ClusterPart, outside: Outside) -> Parts:
     verifier = part.verifier(transactions)
     share_states = _share_states(part, outside, partitions)
     states = outside.share_states or share_states
-    share_config_of = share_configs(cluster, config).of
+    of_consumers, of_shares, of_streams = (
+        partial(live_setting, each, cluster, config) for each in ASSIGNMENT_INTERVALS
+    )
+    share_config_of = share_configs(cluster, config, of_shares).of
     groups = GroupCoordinator(
         logs=partitions.consumer_offsets_logs,
         verifier=verifier,
@@ -252,9 +257,9 @@ def assemble(part: ClusterPart, outside: Outside) -> Parts:
         session_clock=outside.session_clock,
         wire_clock=wire_clock,
         topics=cluster,
-        consumer_config_of=consumer_configs(cluster, config).of,
+        consumer_config_of=consumer_configs(cluster, config, of_consumers).of,
         share=ShareSurroundings(states, share_config_of),
-        streams_config_of=streams_configs(cluster, config).of,
+        streams_config_of=streams_configs(cluster, config, of_streams).of,
     )
     markers.bind(groups)
     acls = cluster.acl_entries(clock) if config.has_authorizer else None
