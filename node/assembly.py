@@ -41,7 +41,7 @@ from eosin.runtime.clock import Clock
 from eosin.security.session import EVERYBODY_MAY, Authorizer
 from eosin.settings.broker import BrokerConfig
 from eosin.settings.coordinators import group_config, transaction_config
-from eosin.settings.groups import ASSIGNMENT_INTERVALS
+from eosin.settings.groups import ASSIGNMENT_INTERVALS as INTERVALS
 from eosin.settings.settings import INT_MAX
 
 if TYPE_CHECKING:
@@ -242,9 +242,7 @@ def assemble(part: ClusterPart, outside: Outside) -> Parts:
     verifier = part.verifier(transactions)
     share_states = _share_states(part, outside, partitions)
     states = outside.share_states or share_states
-    of_consumers, of_shares, of_streams = (
-        partial(live_setting, each, cluster, config) for each in ASSIGNMENT_INTERVALS
-    )
+    of_consumers, of_shares, of_streams = (partial(live_setting, name, cluster, config) for name in INTERVALS)
     share_config_of = share_configs(cluster, config, of_shares).of
     groups = GroupCoordinator(
         logs=partitions.consumer_offsets_logs,

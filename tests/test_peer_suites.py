@@ -47,6 +47,12 @@ def test_a_class_of_tests_that_ends_too_early_has_failed_and_its_tests_have_not(
     ]
 
 
+def test_a_class_whose_tests_cannot_be_looked_for_has_failed() -> None:
+    said = ["## FAIL\t0.005\t\torg.junit.platform.launcher.core.DiscoveryIssueException: no class\n", "## END\n"]
+    (found,) = ended(said, "TransactionsTest")
+    assert (found.test, found.outcome) == ("TransactionsTest", FAILED)
+
+
 class Scripted:
     """A suite whose one class has these outcomes, run by run; it stops the whole run where one is None."""
 

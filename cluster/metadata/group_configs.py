@@ -21,7 +21,7 @@ class GroupsOwnConfigs(Protocol):
         """A group's own settings: another mapping after each change."""
 
 
-_Config = TypeVar("_Config", ConsumerGroupConfig, ShareGroupConfig, StreamsGroupConfig)
+_Config = TypeVar("_Config", bound=ConsumerGroupConfig | ShareGroupConfig | StreamsGroupConfig)
 IntervalMs = Callable[[], int]
 """The interval between two assignments as it is now: the one setting of all groups that changes at run time."""
 

@@ -9,6 +9,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -52,6 +53,7 @@ public final class EosinCluster {
     private Process process;
     private List<String> addresses = List.of();
     private List<Node> nodes = List.of();
+    private final Set<Integer> down = new HashSet<>();
     private String control;
     private Admin admin;
     private boolean everStarted;
@@ -190,7 +192,12 @@ public final class EosinCluster {
         }
     }
 
+    boolean isDown(int id) {
+        return down.contains(id);
+    }
+
     public void shutdownBroker(int id) throws Exception {
+        down.add(id);
         if (control != null) {
             tellNode(id, "down");
         } else {
@@ -199,6 +206,7 @@ public final class EosinCluster {
     }
 
     public void startBroker(int id) throws Exception {
+        down.remove(id);
         if (control != null) {
             tellNode(id, "up");
         } else {

@@ -11,6 +11,7 @@ import kafka.server.KafkaConfig;
 import org.apache.kafka.common.security.auth.SecurityProtocol;
 import org.apache.kafka.common.test.api.ClusterConfig;
 import org.apache.kafka.common.test.api.Type;
+import org.apache.kafka.metadata.KRaftMetadataCache;
 import org.apache.kafka.server.common.Feature;
 import org.opentest4j.TestAbortedException;
 import scala.jdk.javaapi.CollectionConverters;
@@ -85,6 +86,11 @@ public final class HarnessCluster {
         @Override
         public KafkaConfig config() {
             return config;
+        }
+
+        @Override
+        public KRaftMetadataCache metadataCache() {
+            return Stand.in(KRaftMetadataCache.class, new Topics());
         }
 
         @Override

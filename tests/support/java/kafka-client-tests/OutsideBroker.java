@@ -49,7 +49,7 @@ public class OutsideBroker {
     }
 
     public boolean isShutdown() {
-        return false;
+        return cluster.isDown(id);
     }
 
     public Option<?> authorizerPlugin() {
