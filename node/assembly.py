@@ -9,10 +9,9 @@ cluster falls between a part and its subscription.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from functools import cache, partial
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from eosin.broker.config.live_settings import live_setting
 from eosin.broker.fetching.sessions import FetchSessions
 from eosin.broker.handlers.registry import BY_KEY
 from eosin.broker.markers import LocalMarkers, MarkerRoutes
@@ -41,7 +40,6 @@ from eosin.runtime.clock import Clock
 from eosin.security.session import EVERYBODY_MAY, Authorizer
 from eosin.settings.broker import BrokerConfig
 from eosin.settings.coordinators import group_config, transaction_config
-from eosin.settings.groups import ASSIGNMENT_INTERVALS as INTERVALS
 from eosin.settings.settings import INT_MAX
 
 if TYPE_CHECKING:
@@ -242,8 +240,7 @@ def assemble(part: ClusterPart, outside: Outside) -> Parts:
     verifier = part.verifier(transactions)
     share_states = _share_states(part, outside, partitions)
     states = outside.share_states or share_states
-    of_consumers, of_shares, of_streams = (partial(live_setting, name, cluster, config) for name in INTERVALS)
-    share_config_of = share_configs(cluster, config, of_shares).of
+    share_config_of = share_configs(cluster, config).of
     groups = GroupCoordinator(
         logs=partitions.consumer_offsets_logs,
         verifier=verifier,
@@ -255,9 +252,9 @@ def assemble(part: ClusterPart, outside: Outside) -> Parts:
         session_clock=outside.session_clock,
         wire_clock=wire_clock,
         topics=cluster,
-        consumer_config_of=consumer_configs(cluster, config, of_consumers).of,
+        consumer_config_of=consumer_configs(cluster, config).of,
         share=ShareSurroundings(states, share_config_of),
-        streams_config_of=streams_configs(cluster, config, of_streams).of,
+        streams_config_of=streams_configs(cluster, config).of,
     )
     markers.bind(groups)
     acls = cluster.acl_entries(clock) if config.has_authorizer else None

@@ -85,8 +85,6 @@ RANGES: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
 _OF_CONSUMER: Final = tuple(name for name in RANGES if name.startswith("consumer."))
 _OF_SHARE: Final = tuple(name for name in RANGES if name.startswith("share."))
 DEAD_LETTER_TOPIC: Final = "errors.deadletterqueue.topic.name"
-ASSIGNMENT_INTERVALS: Final = tuple(f"group.{kind}.assignment.interval.ms" for kind in ("consumer", "share", "streams"))
-"""The broker's settings, for groups that have none of their own."""
 DEAD_LETTER_PREFIX: Final = "errors.deadletterqueue.topic.name.prefix"
 DEAD_LETTER_CREATION: Final = "errors.deadletterqueue.auto.create.topics.enable"
 """Settings of the broker about these topics, which change without a restart, as in Kafka 4.4."""

@@ -1,8 +1,8 @@
 """Changes of settings at run time, incremental and whole, checked before they are applied. Pure.
 
-Topics change any of their configs. Of the broker's settings, those change that are defaults of topic configs, those
-about dead letters and the intervals between assignments of groups; every other one is read once, at start. Those that
-Apache Kafka changes and Eosin does not have are kept without effect.
+Topics change any of their configs. Of the broker's settings, those change that are defaults of topic configs, and those
+about dead letters; every other one is read once, at start. Those that Apache Kafka changes and Eosin does not have are
+kept without effect.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +14,6 @@ from eosin.protocol.errors import ErrorCode
 from eosin.settings.broker import BROKER_SETTINGS, BrokerConfig
 from eosin.settings.coordinators import consumer_group_config, share_group_config, streams_group_config
 from eosin.settings.groups import (
-    ASSIGNMENT_INTERVALS,
     DEAD_LETTER_CREATION,
     DEAD_LETTER_PREFIX,
     SESSIONS,
@@ -32,7 +31,7 @@ from eosin.storage.log.config import LogConfig
 
 DYNAMIC_BROKER_SETTINGS: Final = frozenset(
     synonym.name for config in TOPIC_CONFIGS.values() for synonym in config.synonyms if synonym.name in BROKER_SETTINGS
-) | {DEAD_LETTER_PREFIX, DEAD_LETTER_CREATION, *ASSIGNMENT_INTERVALS}
+) | {DEAD_LETTER_PREFIX, DEAD_LETTER_CREATION}
 """The broker settings that change without a restart."""
 
 Configs = dict[str, str]

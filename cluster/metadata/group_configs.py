@@ -3,7 +3,6 @@ time."""
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Final, Generic, Protocol, TypeVar
 
 from eosin.coordinator.groups.rules.config import ConsumerGroupConfig, ShareGroupConfig, StreamsGroupConfig
@@ -21,9 +20,7 @@ class GroupsOwnConfigs(Protocol):
         """A group's own settings: another mapping after each change."""
 
 
-_Config = TypeVar("_Config", bound=ConsumerGroupConfig | ShareGroupConfig | StreamsGroupConfig)
-IntervalMs = Callable[[], int]
-"""The interval between two assignments as it is now: the one setting of all groups that changes at run time."""
+_Config = TypeVar("_Config")
 
 
 class GroupConfigs(Generic[_Config]):
@@ -34,23 +31,17 @@ class GroupConfigs(Generic[_Config]):
         self,
         cluster: GroupsOwnConfigs,
         of_all: _Config,
-        interval_ms: IntervalMs,
         over: Callable[[Mapping[str, str], _Config], tuple[_Config, list[str]]],
     ) -> None:
         """`over` puts settings of a group's own over those of all."""
         self._cluster = cluster
         self._of_all = of_all
-        self._interval_ms = interval_ms
         self._over = over
         self._made: dict[str, tuple[Mapping[str, str], _Config]] = {}
         """The outcome for groups that have settings of their own, with those that it was made of."""
 
     def of(self, group_id: str) -> _Config:
         """The settings of a group. Asked for at each heartbeat."""
-        interval_ms = self._interval_ms()
-        if interval_ms != self._of_all.assignment_interval_ms:
-            self._of_all = replace(self._of_all, assignment_interval_ms=interval_ms)
-            self._made.clear()
         own = self._cluster.group_configs(group_id)
         if not own:
             if self._made:
@@ -65,25 +56,18 @@ class GroupConfigs(Generic[_Config]):
         return made[1]
 
 
-def consumer_configs(
-    cluster: GroupsOwnConfigs, config: BrokerConfig, interval_ms: IntervalMs
-) -> GroupConfigs[ConsumerGroupConfig]:
+def consumer_configs(cluster: GroupsOwnConfigs, config: BrokerConfig) -> GroupConfigs[ConsumerGroupConfig]:
     """The settings of consumer groups."""
-    of_all = consumer_group_config(config)
-    return GroupConfigs(cluster, of_all, interval_ms, lambda own, now: consumer_config(own, now, config))
+    return GroupConfigs(
+        cluster, consumer_group_config(config), lambda own, of_all: consumer_config(own, of_all, config)
+    )
 
 
-def share_configs(
-    cluster: GroupsOwnConfigs, config: BrokerConfig, interval_ms: IntervalMs
-) -> GroupConfigs[ShareGroupConfig]:
+def share_configs(cluster: GroupsOwnConfigs, config: BrokerConfig) -> GroupConfigs[ShareGroupConfig]:
     """The settings of share groups."""
-    of_all = share_group_config(config)
-    return GroupConfigs(cluster, of_all, interval_ms, lambda own, now: share_config(own, now, config))
+    return GroupConfigs(cluster, share_group_config(config), lambda own, of_all: share_config(own, of_all, config))
 
 
-def streams_configs(
-    cluster: GroupsOwnConfigs, config: BrokerConfig, interval_ms: IntervalMs
-) -> GroupConfigs[StreamsGroupConfig]:
+def streams_configs(cluster: GroupsOwnConfigs, config: BrokerConfig) -> GroupConfigs[StreamsGroupConfig]:
     """The settings of streams groups."""
-    of_all = streams_group_config(config)
-    return GroupConfigs(cluster, of_all, interval_ms, lambda own, now: streams_config(own, now, config))
+    return GroupConfigs(cluster, streams_group_config(config), lambda own, of_all: streams_config(own, of_all, config))

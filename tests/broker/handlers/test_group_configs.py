@@ -27,8 +27,7 @@ from eosin.protocol.schemas.update_features import FeatureUpdateKey, UpdateFeatu
 GROUP = 32
 SET, DELETE, APPEND = 0, 1, 2
 SESSION, HEARTBEAT = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
-OF_A_GROUP, OF_ALL_BROKERS, OF_THE_START, DEFAULT = 8, 3, 4, 5
-OF_BROKERS = 4
+OF_A_GROUP, OF_THE_START, DEFAULT = 8, 4, 5
 
 
 async def change(broker: DataBroker, *changes: tuple[str, int, str | None], group: str = "g", dry: bool = False) -> Any:
@@ -245,24 +244,3 @@ async def test_a_value_out_of_a_range_that_was_narrowed_counts_as_its_end_and_ca
     assert (await change(broker, (SESSION, SET, "55000"))).error_code == ErrorCode.NONE
     assert (await change(broker, (HEARTBEAT, SET, "15001"))).error_code == ErrorCode.INVALID_CONFIG
     assert (await change(broker, (HEARTBEAT, DELETE, None))).error_code == ErrorCode.NONE
-
-
-@pytest.mark.parametrize("kind", ["consumer", "share", "streams"])
-async def test_the_interval_between_assignments_of_all_groups_changes_without_a_restart(kind: str) -> None:
-    broker = await DataBroker.started()
-    of_all, of_one = f"group.{kind}.assignment.interval.ms", f"{kind}.assignment.interval.ms"
-    configs = (incremental.AlterableConfig(of_all, SET, "1500"),)
-    resource = incremental.AlterConfigsResource(OF_BROKERS, "", configs)
-    request = incremental.IncrementalAlterConfigsRequest((resource,), False)
-    (response,) = (await broker.call(incremental_alter_configs.API, request)).responses
-    assert response.error_code == ErrorCode.NONE
-
-    told = (await described(broker))[of_one]
-    assert (told.value, told.config_source) == ("1500", OF_ALL_BROKERS)
-    streams = broker.services.groups.streams
-    assert streams.config_of("g").assignment_interval_ms == (1500 if kind == "streams" else 1000)
-
-    await change(broker, (of_one, SET, "3000"))
-    assert (await described(broker))[of_one].value == "3000"
-    assert streams.config_of("g").assignment_interval_ms == (3000 if kind == "streams" else 1000)
-    assert streams.config_of("other").assignment_interval_ms == (1500 if kind == "streams" else 1000)

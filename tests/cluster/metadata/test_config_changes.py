@@ -114,14 +114,11 @@ def test_nothing_deletes_from_the_topic_of_share_groups_but_its_coordinator(chan
     assert code(check_topic_configs(changed, defaults=DEFAULTS, fixed=fixed)) == ErrorCode.INVALID_CONFIG
 
 
-def test_only_defaults_of_topics_dead_letters_and_intervals_of_groups_change_without_a_restart() -> None:
+def test_only_the_defaults_of_topics_and_what_is_about_dead_letters_change_without_a_restart() -> None:
     assert "log.retention.ms" in DYNAMIC_BROKER_SETTINGS
     assert check_broker_configs({"log.retention.ms": "5"}) is None
     assert check_broker_configs({"errors.deadletterqueue.topic.name.prefix": "dead-"}) is None
     assert check_broker_configs({"errors.deadletterqueue.auto.create.topics.enable": "true"}) is None
-    for kind in ("consumer", "share", "streams"):
-        assert check_broker_configs({f"group.{kind}.assignment.interval.ms": "1500"}) is None
-        assert code(check_broker_configs({f"group.{kind}.assignment.interval.ms": "-1"})) == ErrorCode.INVALID_REQUEST
     for configs in ({"node.id": "2"}, {"log.retention.ms": "x"}, {"group.share.max.size": "9"}, {"no.such": "1"}):
         assert code(check_broker_configs(configs)) == ErrorCode.INVALID_REQUEST
 
