@@ -1,11 +1,14 @@
 """What other projects' test programs say is read right, and nothing of them is left running."""
 
 import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import ClassVar
 
+import peer_suites
 import pytest
 from kafka_client_tests import ended
-from peer_suite import output
+from peer_suite import Asked, output
 from peer_suites_page import FAILED, PASSED, SKIPPED, Ran
 from waiting import wait_until
 
@@ -20,22 +23,97 @@ some words of the test's own, ## PASS among them
 """
 
 
+ENDED = [
+    Ran("TransactionsTest testFencing 1", PASSED, 1.25),
+    Ran(
+        "TransactionsTest testTimeout 2", FAILED, 0.5, "org.opentest4j.AssertionFailedError: expected: <1> but was: <2>"
+    ),
+    Ran(
+        "ClientTelemetryTest testPush 1", SKIPPED, 0.001, "it asks for Apache Kafka's own objects: KafkaBroker.metrics"
+    ),
+]
+
+
 def test_of_each_test_of_apache_kafka_one_line_is_read_but_of_those_that_are_others_again() -> None:
-    assert ended(SAID) == [
-        Ran("TransactionsTest testFencing 1", PASSED, 1.25),
-        Ran(
-            "TransactionsTest testTimeout 2",
-            FAILED,
-            0.5,
-            "org.opentest4j.AssertionFailedError: expected: <1> but was: <2>",
-        ),
-        Ran(
-            "ClientTelemetryTest testPush 1",
-            SKIPPED,
-            0.001,
-            "it asks for Apache Kafka's own objects: KafkaBroker.metrics",
-        ),
+    said = [*SAID.splitlines(keepends=True), "## END\n"]
+    assert list(ended(said, "TransactionsTest")) == ENDED
+
+
+def test_a_class_of_tests_that_ends_too_early_has_failed_and_its_tests_have_not() -> None:
+    said = SAID.splitlines(keepends=True)
+    assert list(ended(said, "TransactionsTest")) == [
+        *ENDED,
+        Ran("TransactionsTest", FAILED, 0.0, "it came to no end"),
     ]
+
+
+def test_a_class_whose_tests_cannot_be_looked_for_has_failed() -> None:
+    said = ["## FAIL\t0.005\t\torg.junit.platform.launcher.core.DiscoveryIssueException: no class\n", "## END\n"]
+    (found,) = ended(said, "TransactionsTest")
+    assert (found.test, found.outcome) == ("TransactionsTest", FAILED)
+
+
+class Scripted:
+    """A suite whose one class has these outcomes, run by run; it stops the whole run where one is None."""
+
+    starts_brokers: ClassVar[bool] = True
+    version = "1"
+
+    def __init__(self, *runs: dict[str, str | None]) -> None:
+        self._runs = iter(runs)
+        self.asked: list[tuple[str, list[str]]] = []
+
+    def names(self) -> Sequence[str]:
+        return ["A"]
+
+    def left(self, names: Sequence[str], results: Mapping[str, Ran]) -> Sequence[str]:
+        return names
+
+    def again(self, failed: Sequence[str]) -> Sequence[str]:
+        return failed
+
+    def run(self, name: str, at: Asked, log: Path, done: Collection[str] = ()) -> Iterator[Ran]:
+        self.asked.append((name, sorted(done)))
+        for test, outcome in next(self._runs).items():
+            if outcome is None:
+                raise KeyboardInterrupt
+            yield Ran(test, outcome, 1.0)
+
+
+@pytest.fixture
+def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(peer_suites, "RESULTS", tmp_path)
+    return tmp_path
+
+
+def outcomes() -> dict[str, tuple[str, int]]:
+    """What the file has."""
+    kept = peer_suites.Kept("suite", "1", "eosin")
+    return {name: (each.outcome, each.tries) for name, each in kept.results.items()}
+
+
+def test_a_run_that_is_stopped_has_kept_what_was_known_and_goes_on_with_the_rest(results: Path) -> None:
+    suite = Scripted({"A one": PASSED, "A two": FAILED, "A three": None}, {"A two": PASSED, "A three": PASSED})
+    with pytest.raises(KeyboardInterrupt):
+        peer_suites.ask(suite, ["A"], "eosin", results / "log", peer_suites.Kept("suite", "1", "eosin"))
+    assert outcomes() == {"A one": (PASSED, 1), "A two": (FAILED, 1)}
+
+    peer_suites.ask(suite, ["A"], "eosin", results / "log", peer_suites.Kept("suite", "1", "eosin"))
+    assert outcomes() == {"A one": (PASSED, 1), "A two": (PASSED, 2), "A three": (PASSED, 1)}
+    assert suite.asked == [("A", []), ("A", ["A one"])]
+
+
+def test_a_test_that_fails_runs_once_more_and_those_beside_it_do_not(results: Path) -> None:
+    suite = Scripted({"A one": PASSED, "A two": FAILED}, {"A two": FAILED})
+    peer_suites.ask(suite, ["A"], "eosin", results / "log", peer_suites.Kept("suite", "1", "eosin"))
+    assert outcomes() == {"A one": (PASSED, 1), "A two": (FAILED, 2)}
+    assert suite.asked == [("A", []), ("A two", ["A one"])]
+
+
+def test_a_class_that_came_to_no_end_is_forgotten_as_soon_as_it_has_come_to_one(results: Path) -> None:
+    suite = Scripted({"A one": PASSED, "A": FAILED}, {"A two": PASSED})
+    peer_suites.ask(suite, ["A"], "eosin", results / "log", peer_suites.Kept("suite", "1", "eosin"))
+    assert outcomes() == {"A one": (PASSED, 1), "A two": (PASSED, 2)}
 
 
 def test_a_test_program_that_hangs_is_killed_with_what_it_has_started(tmp_path: Path) -> None:

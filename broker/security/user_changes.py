@@ -26,7 +26,8 @@ from eosin.security.sasl.lookup import MECHANISMS
 Wanted = ScramCredentialDeletion | ScramCredentialUpsertion
 
 MAX_NAME_CHARS: Final = 255
-_SALT_BYTES: Final = range(8, 257)
+MAX_SALT_BYTES: Final = 256
+"""Apache Kafka takes any salt, an empty one, too; what is stored has a bound here."""
 
 
 class Refusal(NamedTuple):
@@ -75,8 +76,8 @@ def _refused(each: Wanted, credentials: Credentials) -> Refusal | None:
         return _unacceptable("Too few iterations")
     if each.iterations > MAX_ITERATIONS:
         return _unacceptable("Too many iterations")
-    if len(each.salt) not in _SALT_BYTES:
-        return _unacceptable(f"The salt must have {_SALT_BYTES.start} to {_SALT_BYTES.stop - 1} bytes")
+    if len(each.salt) > MAX_SALT_BYTES:
+        return _unacceptable(f"The salt must have at most {MAX_SALT_BYTES} bytes")
     if len(each.salted_password) != digest_bytes(MECHANISMS[each.mechanism]):
         return _unacceptable("The salted password must be as long as a hash of the mechanism")
     return None

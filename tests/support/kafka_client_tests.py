@@ -4,19 +4,20 @@ They come from Maven, compiled, of the latest release that has them there, and r
 Apache Kafka with its broker, too. Each test names a cluster in an annotation, and Kafka's extension of JUnit starts it
 in the test's own process. For Eosin the one class of that extension which does so is ours (`java/kafka-client-tests`):
 it starts an Eosin with the settings and features of the annotation, or a lab's with nodes where it is to be several
-brokers. At Apache Kafka nothing is ours but what says how each test ended. Each class of tests has a JVM of its own.
+brokers. So it is for tests in Scala, which inherit their brokers. At Apache Kafka nothing is ours but what says how
+each test ended. Each class of tests has a JVM of its own.
 """
 
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, Final
 
 import maven
 import toolchains
-from peer_suite import Asked, output
+from peer_suite import Asked, lines
 from peer_suites_page import FAILED, PASSED, SKIPPED, Ran
 
 PROJECT: Final = "kafka-client-tests"
@@ -24,53 +25,51 @@ LONGEST_S: Final = 3600
 """Of one class of tests."""
 _SOURCES: Final = Path(__file__).parent / "java" / PROJECT
 _RUNNER: Final = "RunTests"
-_CLUSTER: Final = ("RaftClusterInvocationContext", "EosinCluster", "OutsideBroker", "Stand")
-_LINE: Final = re.compile(r"^## (PASS|FAIL|SKIP)\t([0-9.]+)\t([^\t]+)\t(.*)$", re.MULTILINE)
+_EXTENSION: Final = "org.junit.jupiter.api.extension.Extension"
+_CLUSTER: Final = (
+    *("RaftClusterInvocationContext", "QuorumTestHarness", "EosinCluster", "HarnessCluster"),
+    *("OutsideBroker", "OutsideLogs", "Stand"),
+)
+_LINE: Final = re.compile(r"## (PASS|FAIL|SKIP)\t([0-9.]+)\t([^\t]*)\t(.*)\n")
+_END: Final = "## END"
 _OUTCOMES: Final = {"PASS": PASSED, "FAIL": FAILED, "SKIP": SKIPPED}
 _AGAIN: Final = "as with controllers of their own"
 """What a test says that differs from another one only by where Apache Kafka's controllers run."""
 _JVM: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx1g", "-Dhttp.keepAlive=false")
 
-_CLIENTS: Final = "org.apache.kafka.clients"
-CLASSES: Final = (
-    *(
-        f"{_CLIENTS}.{name}"
-        for name in (
-            "TransactionsExpirationTest",
-            "TransactionsWithMaxInFlightOneTest",
-            "consumer.ConsumerBounceTest",
-            "consumer.ConsumerIntegrationTest",
-            "consumer.PlaintextConsumerAssignTest",
-            "consumer.PlaintextConsumerCallbackTest",
-            "consumer.PlaintextConsumerCloseTest",
-            "consumer.PlaintextConsumerCommitTest",
-            "consumer.PlaintextConsumerFetchTest",
-            "consumer.PlaintextConsumerPollTest",
-            "consumer.PlaintextConsumerSubscriptionTest",
-            "consumer.PlaintextConsumerTest",
-            "consumer.ShareConsumerTest",
-            "admin.AdminFenceProducersTest",
-            "admin.DescribeProducersWithBrokerIdTest",
-            "admin.DynamicGroupConfigIntegrationTest",
-            "admin.ListOffsetsIntegrationTest",
-            "producer.ProducerIdExpirationTest",
-            "producer.ProducerIntegrationTest",
-            "security.GroupAuthorizerIntegrationTest",
-        )
+_PACKAGES: Final[Mapping[str, Sequence[str]]] = {
+    "kafka.api": ("TransactionsTest", "TransactionsBounceTest"),
+    "org.apache.kafka.clients": ("TransactionsExpirationTest", "TransactionsWithMaxInFlightOneTest"),
+    "org.apache.kafka.clients.producer": (
+        *("ProducerIdExpirationTest", "ProducerIntegrationTest", "ProducerFailureHandlingTest"),
+        *("ProducerSendWhileDeletionTest", "ProducerCompressionTest"),
     ),
-    *(
-        f"kafka.server.{name}RequestTest"
-        for name in (
-            *("OffsetCommit", "OffsetFetch", "OffsetDelete", "TxnOffsetCommit", "WriteTxnMarkers"),
-            *("JoinGroup", "SyncGroup", "LeaveGroup", "ListGroups", "DescribeGroups", "DeleteGroups"),
-            *("ConsumerGroupHeartbeat", "ConsumerGroupDescribe"),
-            *("ShareGroupHeartbeat", "ShareGroupDescribe", "ShareFetchAcknowledge"),
-            *("StreamsGroupHeartbeat", "StreamsGroupDescribe"),
-        )
+    "kafka.server": (
+        *("AddPartitionsToTxnRequestServerTest", "TxnOffsetCommitRequestTest", "WriteTxnMarkersRequestTest"),
+        *("OffsetCommitRequestTest", "OffsetFetchRequestTest", "OffsetDeleteRequestTest", "HeartbeatRequestTest"),
+        *("JoinGroupRequestTest", "SyncGroupRequestTest", "LeaveGroupRequestTest", "ListGroupsRequestTest"),
+        *("DescribeGroupsRequestTest", "DeleteGroupsRequestTest"),
+        *("ConsumerGroupHeartbeatRequestTest", "ConsumerGroupDescribeRequestTest", "ConsumerProtocolMigrationTest"),
+        *("StreamsGroupHeartbeatRequestTest", "StreamsGroupDescribeRequestTest"),
+        *("ShareGroupHeartbeatRequestTest", "ShareGroupDescribeRequestTest", "ShareFetchAcknowledgeRequestTest"),
     ),
-    "kafka.server.ConsumerProtocolMigrationTest",
-)
-"""Those of groups and transactions, and their neighbours: through clients, and one request at a time."""
+    "org.apache.kafka.clients.admin": (
+        *("AdminFenceProducersTest", "DescribeProducersWithBrokerIdTest", "DynamicGroupConfigIntegrationTest"),
+        *("ListOffsetsIntegrationTest", "ConcurrentListOffsetsRequestTest"),
+    ),
+    "org.apache.kafka.clients.consumer": (
+        *("ConsumerBounceTest", "ConsumerIntegrationTest", "PlaintextConsumerCommitTest"),
+        *("PlaintextConsumerSubscriptionTest", "PlaintextConsumerCallbackTest", "PlaintextConsumerPollTest"),
+        *("PlaintextConsumerFetchTest", "PlaintextConsumerAssignTest", "PlaintextConsumerCloseTest"),
+        *("PlaintextConsumerTest", "ShareConsumerTest", "SaslPlainPlaintextConsumerTest"),
+    ),
+    "org.apache.kafka.clients.security": ("GroupAuthorizerIntegrationTest",),
+}
+CLASSES: Final = {name: f"{package}.{name}" for package, names in _PACKAGES.items() for name in names} | {
+    name: f"kafka.api.{name}" for name in ("PlaintextConsumerAssignorsTest", "PlaintextProducerSendTest")
+}
+"""Those of groups and transactions, and their neighbours, through clients and one request at a time: with their
+packages, those whose outcomes are worth most first."""
 
 
 class KafkaClients:
@@ -82,7 +81,7 @@ class KafkaClients:
         self._work = work
         self._java = maven.java("Apache Kafka's tests")
         self._jars = maven.jars(PROJECT)
-        self._runner = _compiled("runner", (_RUNNER,), self._jars)
+        self._runner = _compiled("runner", (_RUNNER,), self._jars, {_EXTENSION: _RUNNER})
         self._cluster = _compiled("cluster", _CLUSTER, self._jars)
 
     @property
@@ -92,41 +91,50 @@ class KafkaClients:
 
     def names(self) -> Sequence[str]:
         """Classes, without their packages."""
-        return [each.rpartition(".")[2] for each in CLASSES]
+        return list(CLASSES)
+
+    def left(self, names: Sequence[str], results: Mapping[str, Ran]) -> Sequence[str]:
+        """All of them: what tests a class has, only its JVM knows."""
+        return names
 
     def again(self, failed: Sequence[str]) -> Sequence[str]:
         """What to run for tests to be run once more: their methods."""
         return list(dict.fromkeys("#".join(each.split()[:2]) for each in failed))
 
-    def run(self, name: str, at: Asked, log: Path) -> list[Ran]:
-        """The tests of a class, or of one of its methods as Class#method."""
+    def run(self, name: str, at: Asked, log: Path, done: Collection[str] = ()) -> Iterator[Ran]:
+        """The tests of a class, or of one of its methods as Class#method, in the order in which they end."""
         simple, method, rest = name.partition("#")
-        whole = next(each for each in CLASSES if each.rpartition(".")[2] == simple)
         temporary = self._work / "tmp"
         temporary.mkdir(exist_ok=True)
         path = [*([str(self._cluster)] if at.kind == "eosin" else []), str(self._runner), f"{self._jars}/*"]
         command = [self._java, *_JVM, f"-Deosin.python={sys.executable}", maven.temporary(temporary)]
-        command += ["-cp", ":".join(path), "RunTests", f"{whole}{method}{rest}"]
-        text = output(command, self._work, {}, log, killed_after_s=LONGEST_S)
-        return ended(text) or [Ran(simple, FAILED, 0.0, "it came to no end")]
+        command += ["-cp", ":".join(path), _RUNNER, f"{CLASSES[simple]}{method}{rest}"]
+        command += sorted(f"-{each}" for each in done if each.startswith(f"{simple} "))
+        yield from ended(lines(command, self._work, {}, log, killed_after_s=LONGEST_S), name)
 
 
-def ended(said: str) -> list[Ran]:
-    """The tests that the runner has told the end of, without those that are others again."""
-    found = [match.groups() for match in _LINE.finditer(said)]
-    return [
-        Ran(test, _OUTCOMES[outcome], float(seconds), why[:300])
-        for outcome, seconds, test, why in found
-        if why != _AGAIN
-    ]
+def ended(said: Iterable[str], name: str) -> Iterator[Ran]:
+    """The tests of a name that the runner tells the end of, without those that are others again; one that fails if it
+    has not come to its own end, or whose tests cannot be looked for."""
+    for line in said:
+        if line.startswith(_END):
+            return
+        found = _LINE.fullmatch(line)
+        if found is not None and found[4] != _AGAIN:
+            yield Ran(found[3] or name.replace("#", " "), _OUTCOMES[found[1]], float(found[2]), found[4][:300])
+    yield Ran(name.replace("#", " "), FAILED, 0.0, "it came to no end")
 
 
-def _compiled(name: str, files: Sequence[str], jars: Path) -> Path:
-    """A folder with the classes of programs of ours."""
+def _compiled(name: str, files: Sequence[str], jars: Path, services: Mapping[str, str] | None = None) -> Path:
+    """A folder with the classes of programs of ours, and with the classes that are found as `services`."""
     sources = [_SOURCES / f"{each}.java" for each in files]
 
     def make(folder: Path) -> None:
         compiler = toolchains.tool("javac", "Apache Kafka's tests")
         subprocess.run((compiler, "-cp", f"{jars}/*", "-d", str(folder), *map(str, sources)), check=True)
+        for service, found in (services or {}).items():
+            file = folder / "META-INF" / "services" / service
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(found)
 
-    return toolchains.made(f"{PROJECT}-{name}", [*sources, str(jars)], make)
+    return toolchains.made(f"{PROJECT}-{name}", [*sources, str(jars), str(services)], make)

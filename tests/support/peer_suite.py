@@ -4,8 +4,9 @@ import contextlib
 import os
 import signal
 import subprocess
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, NamedTuple, Protocol
 
@@ -34,38 +35,55 @@ class Suite(Protocol):
     def names(self) -> Sequence[str]:
         """What is run, each in a process of its own."""
 
+    def left(self, names: Sequence[str], results: Mapping[str, Ran]) -> Sequence[str]:
+        """The names of which something may be to be run when there are these results."""
+
     def again(self, failed: Sequence[str]) -> Sequence[str]:
         """The names that run failed tests once more."""
 
-    def run(self, name: str, at: Asked, log: Path) -> list[Ran]:
-        """Run a name; what came of its tests. The program's output goes to `log`, too."""
+    def run(self, name: str, at: Asked, log: Path, done: Collection[str] = ()) -> Iterator[Ran]:
+        """Run a name, but for tests that are `done`; what came of each as it comes. The program's output goes to
+        `log`, too."""
+
+
+def lines(
+    command: Sequence[str], folder: Path, environment: Mapping[str, str], log: Path, *, killed_after_s: float
+) -> Iterator[str]:
+    """Run a command in a folder, and each line that it says as it comes. After `killed_after_s`, and when nobody asks
+    for lines any more, it is killed with all that it has started."""
+    started = time.monotonic()
+    with (
+        log.open("a") as out,
+        subprocess.Popen(
+            command,
+            cwd=folder,
+            env={**os.environ, **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        ) as process,
+    ):
+        assert process.stdout is not None
+        out.write(f"== {' '.join(command)} {dict(environment)}\n")
+        late = threading.Timer(killed_after_s, _end_group, (process.pid,))
+        late.start()
+        try:
+            for said in process.stdout:
+                text = said.decode(errors="replace")
+                out.write(text)
+                yield text
+        finally:
+            late.cancel()
+            _end_group(process.pid)
+            out.write(f"== {time.monotonic() - started:.1f} s\n")
 
 
 def output(
     command: Sequence[str], folder: Path, environment: Mapping[str, str], log: Path, *, killed_after_s: float
 ) -> str:
-    """Run a command in a folder; what it has said. After `killed_after_s` it is killed with all that it has started."""
-    started = time.monotonic()
-    with subprocess.Popen(
-        command,
-        cwd=folder,
-        env={**os.environ, **environment},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    ) as process:
-        try:
-            said, _ = process.communicate(timeout=killed_after_s)
-        except subprocess.TimeoutExpired:
-            _end_group(process.pid)
-            said, _ = process.communicate()
-        finally:
-            _end_group(process.pid)
-    text = said.decode(errors="replace")
-    with log.open("a") as out:
-        out.write(f"== {' '.join(command)} {dict(environment)}: {time.monotonic() - started:.1f} s\n{text}\n")
-    return text
+    """Run a command in a folder, as `lines` does; all that it has said."""
+    return "".join(lines(command, folder, environment, log, killed_after_s=killed_after_s))
 
 
 def _end_group(leader: int) -> None:

@@ -8,16 +8,18 @@ A suite is what a client's authors hold to be true of a broker, so a test that p
 is a defect of Eosin until its cause is known. The sources are a checkout of the client's; nothing of them is kept here.
 Those of Apache Kafka's own clients come from Maven, and start their brokers themselves (`kafka_client_tests.py`).
 Each test runs in a process of its own, with a limit; one that fails runs once more, since others' tests race real
-time, too. What came out is kept in `tests/peer_suites/results`, and `docs/testing/peer-suites.md` is written from it.
+time, too. What came out is kept in `tests/peer_suites/results` as it comes, and `--missing` goes on with what has no
+result; `docs/testing/peer-suites.md` is written from it.
 """
 
 import argparse
 import datetime
 import re
+import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import ClassVar, Final
@@ -75,6 +77,11 @@ _NEED_MORE: Final = {
 }  # fmt: skip
 
 
+def is_done(each: Ran) -> bool:
+    """Whether a test needs no other try."""
+    return each.outcome != FAILED or each.tries >= TRIES or each.test in peer_suites_page.EXPLANATIONS
+
+
 @contextmanager
 def broker(kind: str, folder: Path) -> Iterator[Asked]:
     """A fresh broker of a kind."""
@@ -112,6 +119,15 @@ class Checkout:
         """The tests that these are parts of."""
         return [name for name in self.names() if any(each.startswith(name) for each in failed)]
 
+    def left(self, names: Sequence[str], results: Mapping[str, Ran]) -> Sequence[str]:
+        """Tests of which no part has come out, or one that is not done."""
+        parts = {name: [each for each in results.values() if each.test.startswith(name)] for name in names}
+        return [name for name in names if not parts[name] or not all(is_done(each) for each in parts[name])]
+
+    def run(self, name: str, at: Asked, log: Path, done: Collection[str] = ()) -> Iterator[Ran]:
+        """A test with all its parts."""
+        raise NotImplementedError
+
 
 class FranzGo(Checkout):
     """The tests of kgo that talk to a broker (KGO_SEEDS)."""
@@ -129,7 +145,7 @@ class FranzGo(Checkout):
         )
         return [each for each in listed.stdout.split() if each.startswith("Test")]
 
-    def run(self, name: str, at: Asked, log: Path) -> list[Ran]:
+    def run(self, name: str, at: Asked, log: Path, done: Collection[str] = ()) -> Iterator[Ran]:
         """One test with its parts."""
         environment = {"KGO_SEEDS": at.address, "KGO_TEST_RF": "1", "KGO_TEST_RECORDS": "50000"}
         command = (str(self._program), "-test.run", f"^{name}$", "-test.v", f"-test.timeout={LONGEST_S}s")
@@ -137,7 +153,7 @@ class FranzGo(Checkout):
         found = [match.groups() for match in _GO_LINE.finditer(text)]
         whole = [Ran(test, _OUTCOMES[outcome], float(seconds)) for outcome, test, seconds in found]
         parts = [each for each in whole if not any(other.test.startswith(f"{each.test}/") for other in whole)]
-        return parts or [Ran(name, FAILED, float(LONGEST_S), "it came to no end")]
+        yield from parts or [Ran(name, FAILED, float(LONGEST_S), "it came to no end")]
 
 
 class Librdkafka(Checkout):
@@ -165,12 +181,11 @@ class Librdkafka(Checkout):
         files = sorted(each.stem for each in self._folder.iterdir() if re.match(r"0\d{3}-.*\.(c|cpp)$", each.name))
         return [each[:4] for each in files if not _WITHOUT_BROKER.search(each) and each[:4] not in _NEED_MORE]
 
-    def run(self, name: str, at: Asked, log: Path) -> list[Ran]:
+    def run(self, name: str, at: Asked, log: Path, done: Collection[str] = ()) -> Iterator[Ran]:
         """One test by each protocol that it knows."""
         config = self._work / f"{at.address.rpartition(':')[2]}.conf"
         config.write_text(f"bootstrap.servers={at.address}\ntest.topic.random=true\ntest.timeout.multiplier=4\n")
         protocols = ("",) if int(name) in _SHARE else PROTOCOLS
-        ran: list[Ran] = []
         for protocol in protocols:
             environment = {
                 "TESTS": name,
@@ -189,17 +204,16 @@ class Librdkafka(Checkout):
             if not found:  # it ends by SIGABRT, and without its summary
                 failed = dict(_C_FAILURE.findall(text))
                 running = _C_RUNNING.findall(text) or [name]
-                ran += [
+                yield from [
                     Ran(f"{test}{suffix}", FAILED, 0.0, failed.get(test, "it came to no end")[:300])
                     for test in running
                     if test in failed or not failed
                 ]
-            ran += [
+            yield from [
                 Ran(f"{test}{suffix}", _OUTCOMES.get(state, FAILED), float(seconds), more.strip()[:300])
                 for test, state, seconds, more in found
                 if test.startswith(name) and _FILTERED not in more
             ]
-        return ran
 
 
 SUITES: Final[Mapping[str, Callable[[Path | None, Path], Suite]]] = {
@@ -209,20 +223,53 @@ SUITES: Final[Mapping[str, Callable[[Path | None, Path], Suite]]] = {
 }
 
 
-def ask(suite: Suite, names: Sequence[str], kind: str, work: Path) -> list[Ran]:
-    """Run tests at a broker of a kind; those that fail once more."""
-    ran: dict[str, Ran] = {}
+class Kept:
+    """What came out of a suite at a broker: in its file as soon as it is known, so that a long run may be stopped."""
+
+    def __init__(self, suite: str, version: str, kind: str) -> None:
+        self._suite, self._version, self._kind = suite, version, kind
+        self._file = RESULTS / f"{suite}-{kind}.json"
+        known = msgspec.json.decode(self._file.read_bytes(), type=Run).tests if self._file.exists() else []
+        self.results = {each.test: each for each in known}
+
+    def add(self, each: Ran) -> None:
+        """Keep one outcome, and say it."""
+        self.results[each.test] = each
+        self._write()
+        print(f"{self._kind:6} {each.outcome:7} {each.seconds:7.1f} s  {each.test}  {each.why}", flush=True)
+
+    def forget(self, names: Sequence[str]) -> None:
+        """Drop what these names had, and their parts."""
+        self.results = {name: each for name, each in self.results.items() if not name.startswith(tuple(names))}
+
+    def _write(self) -> None:
+        today = datetime.datetime.now(datetime.UTC).date().isoformat()
+        tests = sorted(self.results.values(), key=lambda each: each.test)
+        RESULTS.mkdir(parents=True, exist_ok=True)
+        encoded = msgspec.json.encode(Run(self._suite, self._version, self._kind, today, tests))
+        unfinished = self._file.with_suffix(".new")
+        unfinished.write_bytes(msgspec.json.format(encoded, indent=1) + b"\n")
+        unfinished.replace(self._file)
+
+
+def ask(suite: Suite, names: Sequence[str], kind: str, log: Path, kept: Kept) -> None:
+    """Run tests at a broker of a kind, but for those that are done; those that fail once more."""
     with tempfile.TemporaryDirectory(prefix="eosin-peer-suites-") as folder, ExitStack() as stack:
         at = Asked(kind, "") if suite.starts_brokers else stack.enter_context(broker(kind, Path(folder)))
-        for attempt in range(TRIES):
-            failed = [each.test for each in ran.values() if each.outcome == FAILED]
-            for name in suite.again(failed) if attempt else names:
-                for each in suite.run(name, at, work / f"{kind}.log"):
-                    known = ran.get(each.test)
-                    if known is None or known.outcome == FAILED:
-                        ran[each.test] = msgspec.structs.replace(each, tries=attempt + 1)
-                    print(f"{kind:6} {each.outcome:7} {each.seconds:7.1f} s  {each.test}  {each.why}", flush=True)
-    return list(ran.values())
+        for name in suite.left(names, kept.results):
+            done = [each.test for each in kept.results.values() if is_done(each)]
+            kept.results.pop(name, None)  # that a class came to no end is no result of its tests
+            failed: list[str] = []
+            for each in suite.run(name, at, log, done):
+                known = kept.results.get(each.test)
+                kept.add(each if known is None else msgspec.structs.replace(each, tries=TRIES))
+                failed += [each.test] if not is_done(kept.results[each.test]) else []
+            for again in suite.again(failed):
+                kept.results.pop(again, None)
+                done = [each.test for each in kept.results.values() if is_done(each)]
+                for each in suite.run(again, at, log, done):
+                    if each.test not in done:
+                        kept.add(msgspec.structs.replace(each, tries=TRIES))
 
 
 def main() -> int:
@@ -232,22 +279,19 @@ def main() -> int:
     parser.add_argument("sources", type=Path, nargs="?", help="a checkout of the client's sources, unless it is kafka")
     parser.add_argument("--only", default="", help="these tests, by the beginnings of their names: A,B")
     parser.add_argument("--broker", action="append", choices=("eosin", "kafka"), help="by default both")
+    parser.add_argument("--missing", action="store_true", help="go on: what has no result yet, or failed only once")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that what a test has started ends with it
     work = Path("build", "peer-suites", options.suite).resolve()
     work.mkdir(parents=True, exist_ok=True)
     suite = SUITES[options.suite](options.sources and options.sources.resolve(), work)
     wanted = tuple(each for each in options.only.split(",") if each)
     names = [each for each in suite.names() if not wanted or each.startswith(wanted)]
     for kind in options.broker or ("eosin", "kafka"):
-        file = RESULTS / f"{options.suite}-{kind}.json"
-        kept = {}
-        if wanted and file.exists():
-            kept = {each.test: each for each in msgspec.json.decode(file.read_bytes(), type=Run).tests}
-        kept |= {each.test: each for each in ask(suite, names, kind, work)}
-        today = datetime.datetime.now(datetime.UTC).date().isoformat()
-        run = Run(options.suite, suite.version, kind, today, sorted(kept.values(), key=lambda each: each.test))
-        RESULTS.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(msgspec.json.format(msgspec.json.encode(run), indent=1) + b"\n")
+        kept = Kept(options.suite, suite.version, kind)
+        if not options.missing:
+            kept.forget(names if wanted else [""])
+        ask(suite, names, kind, work / f"{kind}.log", kept)
     peer_suites_page.PAGE.write_text(peer_suites_page.page())
     unexplained = peer_suites_page.unexplained()
     print("\n".join(f"no reason is known for {each}" for each in unexplained))

@@ -35,6 +35,8 @@ from eosin.protocol.wire.codec import decode_response, encode_request
 CLOSED: Final = "closed"
 SCRAM: Final = "SCRAM-SHA-256"
 USER, PASSWORD = "alice", "alice-secret"
+SHORT_SALT: Final = "bob"
+"""A user whose credential has a salt of four bytes."""
 
 
 class Peer:
@@ -132,6 +134,7 @@ def _all_of(*steps: Row) -> Row:
 ROWS: Final[dict[str, tuple[Row, Any, Any]]] = {
     # what is done: the steps, what Apache Kafka answers, what Eosin answers
     "log in": (lambda peer: code(peer.scram()), 0, 0),
+    "log in with a salt of four bytes": (lambda peer: code(peer.scram(SHORT_SALT)), 0, 0),
     "log in with bare tokens": (_bare, "authenticated", "authenticated"),
     "a wrong password": (lambda peer: code(peer.scram(password="x")), 58, 58),
     "an unknown user": (lambda peer: code(peer.scram("nobody")), 58, 58),
@@ -218,10 +221,12 @@ def _api_versions(version: int) -> list[bytes]:
     return [len(body).to_bytes(4, "big"), body]
 
 
-def upsert(name: str, mechanism: int = 1, iterations: int = 4096) -> ScramCredentialUpsertion:
+def upsert(
+    name: str, mechanism: int = 1, iterations: int = 4096, salt: bytes = b"salt of tests"
+) -> ScramCredentialUpsertion:
     made = Mechanism.SCRAM_SHA_256 if mechanism == 1 else Mechanism.SCRAM_SHA_512
-    salted = salted_password(made, PASSWORD, b"salt of tests", max(iterations, 1) if iterations < 20_000 else 1)
-    return ScramCredentialUpsertion(name, mechanism, iterations, b"salt of tests", salted)
+    salted = salted_password(made, PASSWORD, salt, max(iterations, 1) if iterations < 20_000 else 1)
+    return ScramCredentialUpsertion(name, mechanism, iterations, salt, salted)
 
 
 def changed(
@@ -257,6 +262,10 @@ CHANGES: Final[dict[str, tuple[tuple[Any, ...], dict[str, tuple[int, str | None]
     "good": ((upsert("a"),), {"a": (0, None)}),
     "good and bad": ((upsert("a"), upsert("b", iterations=1)), {"a": (0, None), "b": (93, "Too few iterations")}),
     "too many iterations": ((upsert("a", iterations=16_385),), {"a": (93, "Too many iterations")}),
+    "short salts": (
+        (upsert("a", salt=b"salt"), upsert("d", salt=b"s"), upsert("e", salt=b"")),
+        {"a": (0, None), "d": (0, None), "e": (0, None)},
+    ),
     "no name": ((upsert(""),), {"": (93, "Username must not be empty")}),
     "an unknown mechanism": ((upsert("a", mechanism=5),), {"a": (33, "Unknown SCRAM mechanism")}),
     "nobody is deleted": ((ScramCredentialDeletion("nobody", 1),), {"nobody": NOBODY}),
@@ -265,7 +274,10 @@ CHANGES: Final[dict[str, tuple[tuple[Any, ...], dict[str, tuple[int, str | None]
     "twice, two mechanisms": ((upsert("a"), upsert("a", 2)), {"a": TWICE}),
     "deleted and set": ((ScramCredentialDeletion("a", 1), upsert("a")), {"a": TWICE}),
     "twice, and another": ((upsert("a"), upsert("a"), upsert("c")), {"a": TWICE, "c": (0, None)}),
-    "deleted": ((ScramCredentialDeletion("a", 1), ScramCredentialDeletion("c", 1)), {"a": (0, None), "c": (0, None)}),
+    "deleted": (
+        tuple(ScramCredentialDeletion(each, 1) for each in "acde"),
+        dict.fromkeys("acde", (0, None)),
+    ),
 }
 
 
@@ -288,6 +300,8 @@ def eosin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, int]]
     process.options = ("--listen", "INSIDE=127.0.0.1:0")
     with process:
         ports = [int(each.rpartition(":")[2].rstrip(",")) for each in process.ready_line.split(" in ")[0].split()[4:]]
+        with connected(ports[0]) as peer:
+            assert changed(peer, upsert(SHORT_SALT, salt=b"salt")) == {SHORT_SALT: (0, None)}
         yield ports[0], ports[1]
         assert "Traceback" not in process.log
 
@@ -349,7 +363,8 @@ def test_apache_kafka_answers_as_the_tables_say(tmp_path: Path) -> None:
     kafka._settings["advertised.listeners"] += f",INSIDE://127.0.0.1:{port}"
     with kafka:
         with connected(kafka.port) as peer:
-            assert changed(peer, upsert(USER)) == {USER: (0, None)}
+            users = upsert(USER), upsert(SHORT_SALT, salt=b"salt")
+            assert changed(peer, *users) == {USER: (0, None), SHORT_SALT: (0, None)}
             for name, (wanted, expected) in CHANGES.items():
                 assert changed(peer, *wanted) == expected, name
             assert _told(peer) == TOLD

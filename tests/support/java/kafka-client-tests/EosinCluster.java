@@ -9,6 +9,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -52,7 +53,9 @@ public final class EosinCluster {
     private Process process;
     private List<String> addresses = List.of();
     private List<Node> nodes = List.of();
+    private final Set<Integer> down = new HashSet<>();
     private String control;
+    private Admin admin;
     private boolean everStarted;
     private boolean stopped;
 
@@ -96,7 +99,7 @@ public final class EosinCluster {
     public Map<Integer, KafkaBroker> brokers() throws Exception {
         Map<Integer, KafkaBroker> brokers = new TreeMap<>();
         for (Node each : nodes()) {
-            brokers.put(each.id(), Stand.in(KafkaBroker.class, new OutsideBroker(this, each.id(), each.port())));
+            brokers.put(each.id(), Stand.in(KafkaBroker.class, new OutsideBroker(this, each.id())));
         }
         return brokers;
     }
@@ -112,17 +115,21 @@ public final class EosinCluster {
     /** All brokers, those that are down, too: they are asked for once, while everything is up. */
     List<Node> nodes() throws Exception {
         if (nodes.size() < config.numBrokers()) {
-            try (Admin admin = instance().admin()) {
-                nodes = List.copyOf(admin.describeCluster().nodes().get());
-            }
+            nodes = List.copyOf(ours().describeCluster().nodes().get());
         }
         return nodes;
     }
 
     public String clusterId() throws Exception {
-        try (Admin admin = instance().admin()) {
-            return admin.describeCluster().clusterId().get();
+        return ours().describeCluster().clusterId().get();
+    }
+
+    /** A client for what this class wants to know itself. */
+    Admin ours() {
+        if (admin == null) {
+            admin = instance().admin();
         }
+        return admin;
     }
 
     public Set<GroupProtocol> supportedGroupProtocols() {
@@ -176,13 +183,21 @@ public final class EosinCluster {
 
     public void stop() throws Exception {
         stopped = true;
+        if (admin != null) {
+            admin.close(Duration.ZERO);
+        }
         end();
         try (var files = Files.walk(folder)) {
             files.sorted((one, other) -> other.compareTo(one)).forEach(each -> each.toFile().delete());
         }
     }
 
+    boolean isDown(int id) {
+        return down.contains(id);
+    }
+
     public void shutdownBroker(int id) throws Exception {
+        down.add(id);
         if (control != null) {
             tellNode(id, "down");
         } else {
@@ -191,6 +206,7 @@ public final class EosinCluster {
     }
 
     public void startBroker(int id) throws Exception {
+        down.remove(id);
         if (control != null) {
             tellNode(id, "up");
         } else {
@@ -271,8 +287,8 @@ public final class EosinCluster {
         if (config.features().isEmpty()) {
             return;
         }
-        try (Admin admin = instance().admin()) {
-            var known = admin.describeFeatures().featureMetadata().get().finalizedFeatures();
+        try {
+            var known = ours().describeFeatures().featureMetadata().get().finalizedFeatures();
             Map<String, FeatureUpdate> updates = new TreeMap<>();
             config.features().forEach((feature, level) -> {
                 short now = known.containsKey(feature.featureName())
@@ -283,7 +299,7 @@ public final class EosinCluster {
                 }
             });
             if (!updates.isEmpty()) {
-                admin.updateFeatures(updates, new UpdateFeaturesOptions()).all().get();
+                ours().updateFeatures(updates, new UpdateFeaturesOptions()).all().get();
             }
         } catch (ExecutionException refused) {
             throw new TestAbortedException("Eosin does not take its features: " + refused.getCause().getMessage());
@@ -331,8 +347,8 @@ public final class EosinCluster {
     }
 
     Optional<TopicDescription> described(String topic) throws Exception {
-        try (Admin admin = instance().admin()) {
-            return Optional.of(admin.describeTopics(List.of(topic)).topicNameValues().get(topic).get());
+        try {
+            return Optional.of(ours().describeTopics(List.of(topic)).topicNameValues().get(topic).get());
         } catch (ExecutionException failed) {
             if (failed.getCause() instanceof UnknownTopicOrPartitionException) {
                 return Optional.empty();

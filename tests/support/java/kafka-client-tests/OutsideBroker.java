@@ -1,14 +1,15 @@
 package org.apache.kafka.common.test.junit;
 
-import java.lang.reflect.Field;
 import java.time.Duration;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Properties;
+import kafka.log.LogManager;
 import kafka.network.SocketServer;
 import kafka.server.KafkaConfig;
+import kafka.server.ReplicaManager;
 import org.apache.kafka.clients.admin.TopicDescription;
 import org.apache.kafka.common.Node;
 import org.apache.kafka.common.TopicPartition;
@@ -19,46 +20,56 @@ import org.apache.kafka.coordinator.group.GroupCoordinator;
 import org.apache.kafka.metadata.LeaderAndIsr;
 import org.apache.kafka.metadata.MetadataCache;
 import scala.Option;
-import sun.misc.Unsafe;
 
 /** What tests ask a broker in their own process for, and a client can find out, too. */
-public final class OutsideBroker {
+public class OutsideBroker {
     private final EosinCluster cluster;
     private final int id;
-    private final int port;
 
-    OutsideBroker(EosinCluster cluster, int id, int port) {
+    OutsideBroker(EosinCluster cluster, int id) {
         this.cluster = cluster;
         this.id = id;
-        this.port = port;
     }
 
-    public KafkaConfig config() {
+    /** The number that a test has for a node. */
+    int told(int node) {
+        return node;
+    }
+
+    public KafkaConfig config() throws Exception {
         Map<String, String> settings = new HashMap<>(cluster.config().serverProperties());
         String name = cluster.clientListener().value();
         settings.putAll(Map.of(
                 "process.roles", "broker", "node.id", String.valueOf(id),
                 "controller.listener.names", "CONTROLLER", "controller.quorum.bootstrap.servers", "localhost:1",
-                "listeners", name + "://localhost:" + port, "inter.broker.listener.name", name,
+                "listeners", name + "://localhost:" + boundPort(cluster.clientListener()), "inter.broker.listener.name", name,
                 "listener.security.protocol.map", name + ":PLAINTEXT,CONTROLLER:PLAINTEXT",
                 "unstable.api.versions.enable", "false"));
         return new KafkaConfig(settings, false);
     }
 
     public boolean isShutdown() {
-        return false;
+        return cluster.isDown(id);
     }
 
     public Option<?> authorizerPlugin() {
         return Option.empty();
     }
 
-    public int boundPort(ListenerName listener) {
-        return port;
+    public int boundPort(ListenerName listener) throws Exception {
+        return cluster.nodes().stream().filter(each -> each.id() == id).findAny().orElseThrow().port();
     }
 
     public SocketServer socketServer() {
-        return OneSocket.at(port);
+        return Stand.in(SocketServer.class, this);
+    }
+
+    public ReplicaManager replicaManager() {
+        return Stand.in(ReplicaManager.class, new OutsideLogs(cluster, id));
+    }
+
+    public LogManager logManager() {
+        return Stand.in(LogManager.class, new OutsideLogs(cluster, id));
     }
 
     public void shutdown(Duration longest) throws Exception {
@@ -114,34 +125,8 @@ public final class OutsideBroker {
         }
 
         private LeaderAndIsr led(TopicPartitionInfo partition) {
-            List<Integer> synced = partition.isr().stream().map(Node::id).toList();
-            return new LeaderAndIsr(partition.leader() == null ? -1 : partition.leader().id(), synced);
-        }
-    }
-
-    /** A server of sockets that is somewhere else: nothing of it is made but its port. */
-    private static final class OneSocket extends SocketServer {
-        private int port;
-
-        private OneSocket() {
-            super(null, null, null, null, null, null, null);
-        }
-
-        static OneSocket at(int port) {
-            try {
-                Field unsafe = Unsafe.class.getDeclaredField("theUnsafe");
-                unsafe.setAccessible(true);
-                OneSocket made = (OneSocket) ((Unsafe) unsafe.get(null)).allocateInstance(OneSocket.class);
-                made.port = port;
-                return made;
-            } catch (ReflectiveOperationException impossible) {
-                throw new IllegalStateException(impossible);
-            }
-        }
-
-        @Override
-        public int boundPort(ListenerName listener) {
-            return port;
+            List<Integer> synced = partition.isr().stream().map(each -> told(each.id())).toList();
+            return new LeaderAndIsr(partition.leader() == null ? -1 : told(partition.leader().id()), synced);
         }
     }
 }

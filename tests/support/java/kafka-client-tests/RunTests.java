@@ -1,7 +1,12 @@
 import java.util.Arrays;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
+import org.junit.jupiter.api.extension.ConditionEvaluationResult;
+import org.junit.jupiter.api.extension.ExecutionCondition;
+import org.junit.jupiter.api.extension.ExtensionContext;
 import org.junit.platform.engine.DiscoverySelector;
 import org.junit.platform.engine.TestExecutionResult;
 import org.junit.platform.engine.UniqueId;
@@ -12,17 +17,25 @@ import org.junit.platform.launcher.core.LauncherDiscoveryRequestBuilder;
 import org.junit.platform.launcher.core.LauncherFactory;
 import org.opentest4j.TestAbortedException;
 
-/** Runs JUnit tests (arguments: class, or class#method) and says of each, in a line with tabs, what came of it. */
-final class RunTests implements TestExecutionListener {
+/**
+ * Runs JUnit tests (arguments: class, or class#method; a test's name behind a minus sign leaves it out) and says of
+ * each, in a line with tabs, what came of it.
+ */
+public final class RunTests implements TestExecutionListener, ExecutionCondition {
+    private static final String DONE = "there is a result of it";
+    private static final Set<String> done = new HashSet<>();
     private final Map<TestIdentifier, Long> started = new HashMap<>();
 
     public static void main(String[] names) {
+        Arrays.stream(names).filter(each -> each.startsWith("-")).map(each -> each.substring(1)).forEach(done::add);
         var request = LauncherDiscoveryRequestBuilder.request()
-                .selectors(Arrays.stream(names).map(RunTests::selector).toList())
+                .selectors(Arrays.stream(names).filter(each -> !each.startsWith("-")).map(RunTests::selector).toList())
                 .configurationParameter("junit.jupiter.extensions.autodetection.enabled", "true")
                 .configurationParameter("junit.jupiter.execution.timeout.testtemplate.method.default", "240 s")
                 .build();
         LauncherFactory.create().execute(request, new RunTests());
+        System.out.println("\n## END");
+        System.out.flush();
         System.exit(0); // what a test has left behind must not keep the others waiting
     }
 
@@ -33,9 +46,10 @@ final class RunTests implements TestExecutionListener {
         }
         try { // templates take a cluster or nothing, and only their names are known here
             String simple = name.substring(cut + 1);
-            for (var method : Class.forName(name.substring(0, cut)).getMethods()) {
+            Class<?> tests = Class.forName(name.substring(0, cut));
+            for (var method : tests.getMethods()) {
                 if (method.getName().equals(simple)) {
-                    return DiscoverySelectors.selectMethod(method.getDeclaringClass(), method);
+                    return DiscoverySelectors.selectMethod(tests, method);
                 }
             }
             return DiscoverySelectors.selectMethod(name);
@@ -45,13 +59,21 @@ final class RunTests implements TestExecutionListener {
     }
 
     @Override
+    public ConditionEvaluationResult evaluateExecutionCondition(ExtensionContext test) {
+        return done.contains(name(UniqueId.parse(test.getUniqueId())))
+                ? ConditionEvaluationResult.disabled(DONE) : ConditionEvaluationResult.enabled("");
+    }
+
+    @Override
     public void executionStarted(TestIdentifier test) {
         started.put(test, System.nanoTime());
     }
 
     @Override
     public void executionSkipped(TestIdentifier test, String reason) {
-        say("SKIP", test, reason);
+        if (!reason.equals(DONE)) {
+            say("SKIP", test, reason);
+        }
     }
 
     @Override
@@ -79,14 +101,14 @@ final class RunTests implements TestExecutionListener {
     private void say(String outcome, TestIdentifier test, String why) {
         double seconds = (System.nanoTime() - started.getOrDefault(test, System.nanoTime())) / 1e9;
         String words = why == null ? "" : why.replaceAll("\\s+", " ").strip();
-        System.out.printf("%n## %s\t%.3f\t%s\t%s%n", outcome, seconds, name(test), words);
+        System.out.printf("%n## %s\t%.3f\t%s\t%s%n", outcome, seconds, name(test.getUniqueIdObject()), words);
         System.out.flush();
     }
 
     /** Class, method and, of a template, the number of the invocation. */
-    private static String name(TestIdentifier test) {
+    private static String name(UniqueId test) {
         StringBuilder found = new StringBuilder();
-        for (UniqueId.Segment each : test.getUniqueIdObject().getSegments()) {
+        for (UniqueId.Segment each : test.getSegments()) {
             String value = each.getValue();
             switch (each.getType()) {
                 case "class" -> found.append(value.substring(value.lastIndexOf('.') + 1));

@@ -6,16 +6,22 @@ import java.lang.reflect.Method;
 import java.lang.reflect.Proxy;
 import java.util.Arrays;
 import java.util.Optional;
+import org.mockito.Mockito;
+import org.mockito.stubbing.Answer;
 import org.opentest4j.TestAbortedException;
 
 /**
- * An interface of Apache Kafka's, which differs from release to release, in front of an object of ours: its methods are
- * those of the object by name and parameters, or else the interface's own. Any other leaves the test out.
+ * An interface or a class of Apache Kafka's, which differs from release to release, in front of an object of ours: its
+ * methods are those of the object by name and parameters, or else the interface's own. Any other leaves the test out.
  */
 final class Stand {
     private Stand() { }
 
     static <T> T in(Class<T> type, Object ours) {
+        if (!type.isInterface()) {
+            return Mockito.mock(type, (Answer<Object>) asked ->
+                    call(asked.getMock(), asked.getMethod(), asked.getRawArguments(), ours));
+        }
         InvocationHandler call = (instance, method, arguments) -> call(instance, method, arguments, ours);
         return type.cast(Proxy.newProxyInstance(Stand.class.getClassLoader(), new Class<?>[] {type}, call));
     }
@@ -33,7 +39,7 @@ final class Stand {
                 throw failed.getCause();
             }
         }
-        if (method.isDefault()) {
+        if (method.isDefault() && Proxy.isProxyClass(instance.getClass())) {
             return InvocationHandler.invokeDefault(instance, method, arguments);
         }
         String where = method.getDeclaringClass().getSimpleName();

@@ -1,0 +1,106 @@
+package org.apache.kafka.common.test.junit;
+
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.OptionalLong;
+import kafka.cluster.Partition;
+import org.apache.kafka.clients.admin.ListOffsetsOptions;
+import org.apache.kafka.clients.admin.OffsetSpec;
+import org.apache.kafka.clients.admin.ProducerState;
+import org.apache.kafka.common.IsolationLevel;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.storage.internals.log.ProducerStateEntry;
+import org.apache.kafka.storage.internals.log.ProducerStateManager;
+import org.apache.kafka.storage.internals.log.UnifiedLog;
+import scala.Option;
+
+/** What tests ask a broker's logs for, and a client can find out, too: all nodes have one disk. */
+public final class OutsideLogs {
+    private final EosinCluster cluster;
+    private final int node;
+
+    OutsideLogs(EosinCluster cluster, int node) {
+        this.cluster = cluster;
+        this.node = node;
+    }
+
+    // --- of the replica manager
+
+    public Option<UnifiedLog> localLog(TopicPartition partition) {
+        return Option.apply(log(partition));
+    }
+
+    public Option<Partition> onlinePartition(TopicPartition partition) {
+        return Option.apply(Stand.in(Partition.class, new One(partition)));
+    }
+
+    // --- of the log manager
+
+    public Option<UnifiedLog> getLog(TopicPartition partition, boolean future) {
+        return Option.apply(log(partition));
+    }
+
+    public boolean getLog$default$2() {
+        return false;
+    }
+
+    private UnifiedLog log(TopicPartition partition) {
+        return Stand.in(UnifiedLog.class, new One(partition));
+    }
+
+    /** One partition with its log and the producers in it. */
+    public final class One {
+        private final TopicPartition partition;
+
+        One(TopicPartition partition) {
+            this.partition = partition;
+        }
+
+        public Option<UnifiedLog> leaderLogIfLocal() throws Exception {
+            return isLeader() ? Option.apply(log(partition)) : Option.empty();
+        }
+
+        public boolean isLeader() throws Exception {
+            return cluster.described(partition.topic()).filter(each -> each.partitions().size() > partition.partition())
+                    .map(each -> each.partitions().get(partition.partition()).leader())
+                    .filter(each -> each.id() == node).isPresent();
+        }
+
+        public long logStartOffset() throws Exception {
+            return offset(OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED);
+        }
+
+        public long logEndOffset() throws Exception {
+            return offset(OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED);
+        }
+
+        public long highWatermark() throws Exception {
+            return logEndOffset();
+        }
+
+        public long lastStableOffset() throws Exception {
+            return offset(OffsetSpec.latest(), IsolationLevel.READ_COMMITTED);
+        }
+
+        public ProducerStateManager producerStateManager() {
+            return Stand.in(ProducerStateManager.class, this);
+        }
+
+        public Map<Long, ProducerStateEntry> activeProducers() throws Exception {
+            Map<Long, ProducerStateEntry> found = new HashMap<>();
+            for (ProducerState each : cluster.ours().describeProducers(List.of(partition))
+                    .partitionResult(partition).get().activeProducers()) {
+                OptionalLong began = each.currentTransactionStartOffset();
+                found.put(each.producerId(), new ProducerStateEntry(each.producerId(), (short) each.producerEpoch(),
+                        each.coordinatorEpoch().orElse(-1), each.lastTimestamp(), began));
+            }
+            return found;
+        }
+
+        private long offset(OffsetSpec which, IsolationLevel level) throws Exception {
+            return cluster.ours().listOffsets(Map.of(partition, which), new ListOffsetsOptions(level))
+                    .partitionResult(partition).get().offset();
+        }
+    }
+}
