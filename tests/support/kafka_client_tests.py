@@ -63,7 +63,6 @@ _PACKAGES: Final[Mapping[str, Sequence[str]]] = {
         *("PlaintextConsumerFetchTest", "PlaintextConsumerAssignTest", "PlaintextConsumerCloseTest"),
         *("PlaintextConsumerTest", "ShareConsumerTest", "SaslPlainPlaintextConsumerTest"),
     ),
-    "org.apache.kafka.clients.security": ("GroupAuthorizerIntegrationTest",),
 }
 CLASSES: Final = {name: f"{package}.{name}" for package, names in _PACKAGES.items() for name in names} | {
     name: f"kafka.api.{name}" for name in ("PlaintextConsumerAssignorsTest", "PlaintextProducerSendTest")

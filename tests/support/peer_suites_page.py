@@ -121,8 +121,9 @@ race real time, unless the reason is known. librdkafka's run in its quick mode, 
 Those of Apache Kafka for groups and transactions (`SUITE=kafka`) come from Maven, which has them up to 4.3.1: they run
 with clients and a broker of that release. Each starts a cluster of its own, with its settings and features. Where it
 asks for several brokers it gets one process of Eosin [with nodes](../nodes.md); where it asks for what only a broker
-in its own process has, it leaves itself out. A number behind a test is that of its cluster's settings. The row has
-those tests that were run at both brokers.
+in its own process has, it leaves itself out; classes that bring a broker's own plug-ins along are not asked. A number
+behind a test is that of its cluster's settings. The row has those tests that were run at both brokers;
+`ARGS=--missing` goes on with the others.
 """
 
 
@@ -169,7 +170,7 @@ def unexplained() -> list[str]:
 
 def page() -> str:
     """The page as it is to be."""
-    return "\n".join((_INTRODUCTION, *_table(), *_failures(), *_skipped(), *_one_sided()))
+    return "\n".join((_INTRODUCTION, *_table(), *_failures(), *_skipped(), *_one_sided(), *_unasked()))
 
 
 def _table() -> Iterator[str]:
@@ -204,6 +205,19 @@ def _one_sided() -> Iterator[str]:
     if rows:
         yield "## What has a result at one of them alone\n\n| tests of | Eosin | Apache Kafka |\n|---|---|---|"
         yield from rows
+        yield ""
+
+
+def _unasked() -> Iterator[str]:
+    """Classes of Apache Kafka's that the suite can take, and that have no result at both brokers."""
+    from kafka_client_tests import CLASSES  # which knows this module
+
+    kept = runs()
+    results = [_by_test(kept.get(("kafka", kind))) for kind in BROKERS]
+    asked = {name.split()[0] for name in results[0] if name in results[1]}
+    if missing := [name for name in CLASSES if name not in asked]:
+        yield "## What has no result yet\n"
+        yield f"Of Apache Kafka's classes: {', '.join(missing)}; and some tests of others, as of ShareConsumerTest."
         yield ""
 
 
