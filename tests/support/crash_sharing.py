@@ -50,6 +50,9 @@ class Sharer:
         self._partitions = range(partitions)
         self._started = [0] * partitions
         """Where the group was seen to start: everything before is done for good."""
+        self._left = [-1] * partitions
+        """The numbers that it was seen to have before it. (The start may lag behind what is done: it is stored with the
+        next write.)"""
 
     async def begin(self) -> None:
         """Make the group and the topic of its dead letters. The topic that it reads is there."""
@@ -70,7 +73,7 @@ class Sharer:
     async def finish(self, length: int) -> None:
         """Wait until the group is done with so many numbers of each partition, and its letters are there. `run` must be
         running."""
-        await until(lambda: self._is_done(length), lambda: f"the group starts at {self._started}", every_s=0.2)
+        await until(self._is_done, lambda: f"the group starts at {self._started}, {self._left} are left", every_s=0.2)
         assert all(each == set(range(length)) for each in self.delivered), "a number was never delivered"
         await until(self._has_letters, "a rejected number has no dead letter", every_s=0.2)
 
@@ -115,8 +118,8 @@ class Sharer:
 
     # --- what is asked of the group
 
-    async def _is_done(self, length: int) -> bool:
-        return await self._looks() and min(self._started) >= length
+    async def _is_done(self) -> bool:
+        return await self._looks() and not any(self._left)
 
     async def _looks(self) -> bool:
         """Ask where the group starts; False if nobody can tell now."""
@@ -129,7 +132,9 @@ class Sharer:
                     and len(parts) == len(self._partitions)
                     and not any(e.error_code for e in parts)
                 ):
-                    self._started = [each.start_offset for each in sorted(parts, key=lambda each: each.partition_index)]
+                    parts.sort(key=lambda each: each.partition_index)
+                    self._started = [each.start_offset for each in parts]
+                    self._left = [each.lag for each in parts]
                     return True
         return False
 
