@@ -129,13 +129,15 @@ class Deadline:
         self._callback = callback
         self._due_ms = time.now_ms() + delay_ms
         self._is_over = False
-        self._timer = timers.call_later(delay_ms, self._check)
+        self._timer: Cancellable | None = timers.call_later(delay_ms, self._check)
 
     def cancel(self) -> None:
         """Do not call. Harmless when the call already happened."""
         if not self._is_over:
             self._end()
-            self._timer.cancel()
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
 
     def call(self) -> bool:
         """For `RunningTime`: call back, unless it was cancelled."""
@@ -146,6 +148,7 @@ class Deadline:
         return True
 
     def _check(self) -> None:
+        self._timer = None  # it holds this deadline, and nothing may end in a cycle (ADR 58)
         left_ms = self._due_ms - self._time.now_ms()
         if left_ms >= _TOLERANCE_MS:
             self._timer = self._timers.call_later(left_ms, self._check)

@@ -83,6 +83,8 @@ each takes about 10 us."""
 
 EXPIRED_AT_ONCE: Final = 200
 """Offsets, and groups, that one step of an expiry looks at and deletes: one takes 5 to 15 us."""
+GONE_WEIGHT: Final = 10
+"""A group that goes counts as so many: its tombstones are made."""
 
 _Vanish = Callable[[str, Sequence[TopicPartition], Settled], None] | None
 
@@ -443,7 +445,8 @@ class Shard:
                     known.learn(group, read)
                 if self.state is not ShardState.ACTIVE:
                     return
-                self._expire_some(group_id, some, known)
+                if self._expire_some(group_id, some, known):
+                    left -= GONE_WEIGHT
         if left < EXPIRED_AT_ONCE:
             yield None
 
@@ -451,16 +454,18 @@ class Shard:
         """True if offsets have expired, unless a member is subscribed to their topics."""
         return bool(self._expired_of(group, partitions, lambda _: frozenset()))
 
-    def _expire_some(self, group_id: str, partitions: Sequence[TopicPartition], known: KnownSubscription) -> None:
+    def _expire_some(self, group_id: str, partitions: Sequence[TopicPartition], known: KnownSubscription) -> bool:
         """Delete those of a group's offsets that have expired, and the group with them if nothing of it would be
-        left."""
+        left. True if it goes."""
         expired, vanish = self._expired(group_id, partitions, known)
         expired = [each for each in expired if not self.commits.is_being_written(group_id, each)]
         self.stats.expirations += len(expired)
         if vanish is not None and self.commits.holds_only(group_id, len(expired)):
             vanish(group_id, expired, partial(_report, "expire a group"))
-        elif expired:
+            return True
+        if expired:
             self.commits.delete([Key(group_id, each) for each in expired], partial(_report, "expire offsets"))
+        return False
 
     def _expired(
         self, group_id: str, partitions: Sequence[TopicPartition], known: KnownSubscription

@@ -1,7 +1,9 @@
 """Deadlines of clients: they count only while the broker could hear its clients, and the sockets are read first."""
 
 import asyncio
+import gc
 import socket
+import weakref
 from functools import partial
 from itertools import pairwise
 
@@ -158,6 +160,19 @@ def test_what_goes_wrong_at_one_deadline_keeps_nobody_from_theirs(clock: Pausing
         clock.advance(5500)
     clock.advance(1)
     assert len(calls) == 1
+
+
+def test_a_deadline_that_has_passed_or_was_cancelled_is_in_no_cycle(clock: PausingClock) -> None:
+    deadlines = [clock.start_deadline(10, lambda: None) for _ in range(2)]
+    deadlines[1].cancel()
+    clock.advance(100)
+    gone = [weakref.ref(each._callback) for each in deadlines]  # type: ignore[attr-defined]
+    gc.disable()
+    try:
+        deadlines.clear()
+        assert [each() for each in gone] == [None, None]
+    finally:
+        gc.enable()
 
 
 @pytest.mark.process
