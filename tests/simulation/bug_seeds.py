@@ -15,6 +15,7 @@ from typing import Final
 from simulation.campaign import Failure, first_caught
 from simulation.cluster.planted import CLUSTER_BUGS, CLUSTER_ONLY
 from simulation.planted import BUGS, ONLY, Bug
+from simulation.planted.places import CALLS, unreached
 
 FILE: Final = Path(__file__).with_suffix(".toml")
 PAGE: Final = Path(__file__).parents[2] / "docs" / "testing" / "planted-bugs.md"
@@ -80,11 +81,12 @@ def prove_caught(planted: Planted, named: tuple[int, ...], *, drifted: Callable[
     """Raises AssertionError unless the run of a seed shows the bug, and nothing without it. `drifted` is told if it is
     none of those named."""
     others = further(named)
+    CALLS.clear()
     failure = planted.first_caught((*named, *others))
     hunt = f"make hunt BUG={planted.bug}"
     assert failure is not None, (
         f"{planted} is caught by none of the seeds {[*named]} that are to catch it, nor by any from {others[0]} to "
-        f"{others[-1]}; {hunt} looks further"
+        f"{others[-1]}; {_never_reached() or f'{hunt} looks further'}"
     )
     planted.check(failure)
     if failure.seed not in named:
@@ -97,12 +99,13 @@ def prove_caught(planted: Planted, named: tuple[int, ...], *, drifted: Callable[
 def hunt(planted: Planted, named: tuple[int, ...]) -> tuple[int, ...]:
     """Seeds that catch the bug: those named while all of them do, else what is left of them and others. Raises
     AssertionError if there is none, or if one proves nothing."""
+    CALLS.clear()
     found = [seed for seed in named if _catches(planted, seed)]
     if named and len(found) == len(named):
         return named
     vain = 0
     for seed in HUNTED:
-        if len(found) >= WANTED or (found and vain >= IN_VAIN):
+        if len(found) >= WANTED or (vain >= IN_VAIN and (found or _never_reached())):
             break
         if seed in named:
             continue
@@ -111,8 +114,14 @@ def hunt(planted: Planted, named: tuple[int, ...]) -> tuple[int, ...]:
             vain = 0
         else:
             vain += 1
-    assert found, f"no seed from {HUNTED[0]} to {HUNTED[-1]} catches it"
+    assert found, _never_reached() or f"no seed from {HUNTED[0]} to {HUNTED[-1]} catches it"
     return tuple(found)
+
+
+def _never_reached() -> str:
+    """What to say of a bug of which some part was not run since CALLS was empty; empty if all of it was."""
+    left = " and ".join(unreached())
+    return left and f"nobody has called {left}, so it was never reached: plant it where that code is now"
 
 
 def _catches(planted: Planted, seed: int) -> bool:

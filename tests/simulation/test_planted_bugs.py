@@ -26,6 +26,7 @@ from simulation.bug_seeds import (
 )
 from simulation.course import Course
 from simulation.planted import BUGS
+from simulation.planted.places import CALLS, plant, unreached
 
 SHORT = 3
 """`make test` plants one bug of so many; the others are left to `make gate`."""
@@ -61,6 +62,7 @@ class Judge:
         """Seeds of runs with the bug."""
         self._is_planted = False
         self.planted = Planted("acknowledged_by_nobody", self._plant)
+        self.lost = Planted("planted_where_nobody_comes", self._plant_where_nobody_comes)
         monkeypatch.setattr(campaign, "run_seed", self._run_seed)
         # Such runs leave no garbage, and looking for it in what a worker holds after many tests takes 40 ms each time.
         monkeypatch.setattr(campaign, "_garbage_left", nullcontext)
@@ -70,6 +72,14 @@ class Judge:
         self._is_planted = True
         yield
         self._is_planted = False
+
+    @contextmanager
+    def _plant_where_nobody_comes(self) -> Iterator[None]:
+        with self._plant(), plant(Judge, "gone", lambda self: None):
+            yield
+
+    def gone(self) -> None:
+        """What a broker called once."""
 
     def _run_seed(self, seed: int, **_: object) -> tuple[Course | None, list[str]]:
         if self._is_planted:
@@ -106,6 +116,15 @@ def test_a_bug_that_no_seed_catches_is_missed(judge: Judge) -> None:
     assert len(judge.tried) == 2 + FURTHER
 
 
+def test_a_bug_that_nobody_comes_to_is_told_from_one_that_no_judge_sees(judge: Judge) -> None:
+    judge.catching = set()
+    never = r"nobody has called Judge\.gone, so it was never reached: plant it where that code is now"
+    for prove in (lambda: prove_caught(judge.lost, (5,), drifted=pytest.fail), lambda: hunt(judge.lost, ())):
+        with pytest.raises(AssertionError, match=never):
+            prove()
+    assert len(judge.tried) == 1 + FURTHER + IN_VAIN
+
+
 def test_a_bug_that_does_not_fit_the_code_is_not_caught(judge: Judge) -> None:
     judge.objection = "the broker failed: TypeError('unexpected keyword')"
     for prove in (lambda: prove_caught(judge.planted, (5,), drifted=pytest.fail), lambda: hunt(judge.planted, ())):
@@ -132,6 +151,31 @@ def test_the_end_of_a_run_names_bugs_whose_seeds_have_drifted(tmp_path: Path) ->
         check=True,
     )
     assert "\ndrifted: caught by seed 9 now\n" in run.stdout
+
+
+# Reach --------------------------------------------------------------------------------------------------------------
+
+
+def test_what_stands_in_for_sound_code_is_as_good_as_there_until_somebody_calls_it() -> None:
+    class Sound:
+        @property
+        def colour(self) -> str:
+            return "green"
+
+        def sum(self, *numbers: int, start: int) -> int:
+            return sum(numbers, start)
+
+    CALLS.clear()
+    sound = Sound()
+    with (
+        plant(Sound, "colour", property(lambda self: "red")),
+        plant(Sound, "sum", lambda self, *numbers, start: len(numbers) + start),
+    ):
+        assert len(unreached()) == 2
+        assert sound.sum(5, 6, start=1) == 3
+        assert [place.rpartition(".")[2] for place in unreached()] == ["colour"]
+        assert sound.colour == "red"
+    assert (sound.colour, sound.sum(5, 6, start=1), unreached()) == ("green", 12, [])
 
 
 # Hunting ------------------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from eosin.storage.compaction.rules import BatchFate, CompactionRules
 from eosin.storage.log.committed_log import NOT_LEADER
 from eosin.storage.log.partition_log import PartitionLog
 from eosin.storage.log.segment import Segment
+from simulation.planted.places import plant
 
 
 @contextmanager
@@ -28,7 +29,7 @@ def followers_compact_what_is_not_committed() -> Iterator[None]:
         with patch.object(PartitionLog, "last_stable_offset", end):
             return list(touchable(log, first_uncompacted, now_ms))
 
-    with patch.object(choice, "_touchable", careless):
+    with plant(choice, "_touchable", careless):
         yield
 
 
@@ -42,7 +43,7 @@ def followers_compact_markers_away() -> Iterator[None]:
             rules.__class__ = _NoMarkers  # `batches` has the same rules
         await clean_group(self, group, batches, rules)
 
-    with patch.object(CleanJob, "_clean_group", careless):
+    with plant(CleanJob, "_clean_group", careless):
         yield
 
 
@@ -56,7 +57,7 @@ def followers_take_aborted_values_for_the_latest() -> Iterator[None]:
             return True
         return _is_followed(self._plan.log) and header.records_count != 0 and not header.is_control
 
-    with patch.object(KeyPass, "_has_keys", careless):
+    with plant(KeyPass, "_has_keys", careless):
         yield
 
 

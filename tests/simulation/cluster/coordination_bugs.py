@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from typing import Any
-from unittest.mock import patch
 
 import msgspec
 
@@ -16,6 +15,7 @@ from eosin.cluster.peers import remote_markers
 from eosin.cluster.peers.remote_markers import RemoteMarkers
 from eosin.cluster.peers.remote_verifier import CoordinatorRoutes, RemoteVerifier
 from eosin.coordinator.groups.offset_requests import OffsetRequests
+from eosin.coordinator.transactions import effect_runner
 from eosin.coordinator.transactions.log import encoder
 from eosin.coordinator.transactions.marker_sender import SETTLED
 from eosin.coordinator.transactions.ports import MarkersForPartitions
@@ -24,6 +24,7 @@ from eosin.coordinator.transactions.rules import state
 from eosin.coordinator.transactions.rules.state import NO_PRODUCER_ID, Txn
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import ProducerIdAndEpoch, TopicPartition
+from simulation.planted.places import plant
 
 _FINAL = SETTLED | {ErrorCode.TRANSACTION_COORDINATOR_FENCED}
 """Answers to a marker after which nobody asks again."""
@@ -38,7 +39,7 @@ def markers_refused_are_forgotten() -> Iterator[None]:
         answers = answers_of(response)
         return {key: error if error in _FINAL else ErrorCode.NONE for key, error in answers.items()}
 
-    with patch.object(remote_markers, "_results", careless):
+    with plant(remote_markers, "_results", careless):
         yield
 
 
@@ -54,7 +55,7 @@ def markers_for_brokers_out_of_reach_are_forgotten() -> Iterator[None]:
             keys = [(each.marker.producer_id, partition) for each in markers for partition in each.partitions]
             return dict.fromkeys(keys, ErrorCode.NONE)
 
-    with patch.object(RemoteMarkers, "write_markers", careless):
+    with plant(RemoteMarkers, "write_markers", careless):
         yield
 
 
@@ -66,7 +67,7 @@ def next_producer_id_forgotten_over_a_failover() -> Iterator[None]:
     def careless(txn: Txn, version: int) -> bytes:
         return encode_txn(msgspec.structs.replace(txn, next_producer_id=NO_PRODUCER_ID), version)
 
-    with patch.object(encoder, "encode_txn", careless):
+    with plant(encoder, "encode_txn", careless):
         yield
 
 
@@ -83,7 +84,7 @@ def offsets_not_added_at_other_brokers() -> Iterator[None]:
             return ErrorCode.NONE
         return await verify(self, transactional_id, producer, partition, api_version)
 
-    with patch.object(OffsetRequests, "_verify", careless):
+    with plant(OffsetRequests, "_verify", careless):
         yield
 
 
@@ -103,8 +104,8 @@ def used_up_producer_id_begins_anew() -> Iterator[None]:
             check_transition(before, after)
 
     with (
-        patch("eosin.coordinator.transactions.effect_runner.decide", careless),
-        patch.object(state, "check_transition", lenient),
+        plant(effect_runner, "decide", careless),
+        plant(state, "check_transition", lenient),
     ):
         yield
 
@@ -119,7 +120,7 @@ def given_up_requests_arrive() -> Iterator[None]:
         self._link_timeout_ms = None
         close(self, failure)
 
-    with patch.object(_SocketStream, "close", careless):
+    with plant(_SocketStream, "close", careless):
         yield
 
 
@@ -134,7 +135,7 @@ def late_deletion_carried_out() -> Iterator[None]:
 @contextmanager
 def older_connections_taken() -> Iterator[None]:
     """A leader takes markers from connections that their coordinator has replaced (cluster.md 6.11.3)."""
-    with patch.object(CoordinatorConnections, "accepts", lambda *_: True):
+    with plant(CoordinatorConnections, "accepts", lambda *_: True):
         yield
 
 

@@ -43,12 +43,14 @@ RARER_FAULTS = (
 """What may happen besides, in every fourth run: the others stay what they were."""
 LONG_CUT = "long cut"
 CUT_DELETION = "cut deletion"
-ALONE = frozenset({"empty disk", "power all but one", LONG_CUT, CUT_DELETION})
+CUT_MARKER = "cut marker"
+ALONE = frozenset({"empty disk", "power all but one", LONG_CUT, CUT_DELETION, CUT_MARKER})
 """Those with runs of their own (`ONLY`): each begins when the one before is over. An empty disk waits besides until
 every replica is in sync, since what one machine has lost others must have. A long cut between two brokers begins when
 markers are on their way, and lasts until they are given up, while clients of the first protocol go on and on. A cut
 deletion is on its way from a broker to the controllers when these two are cut off until the broker has given it up; its
-client waits until it is done, and creates the topic again."""
+client waits until it is done, and creates the topic again. A cut marker is on its way from a leader to a replica in
+sync, which leads from then on without it."""
 LONG_CUT_MS = 1200.0
 """Longer than `request.timeout.ms`, and than `controller.socket.timeout.ms`."""
 MAKES_STALE = frozenset(

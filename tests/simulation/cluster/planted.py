@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
-from unittest.mock import patch
 
 import msgspec
 
@@ -51,6 +50,7 @@ from simulation.planted.coordinator_bugs import (
     prepared_transaction_aborted,
     replaced_member_may_commit,
 )
+from simulation.planted.places import plant
 from simulation.planted.storage_bugs import duplicate_accepted, late_writes_accepted
 
 
@@ -61,7 +61,7 @@ def high_watermark_from_the_own_end() -> Iterator[None]:
     def careless(led: Any, high_watermark: int, *, durable_end: int, **_: Any) -> int:
         return max(high_watermark, durable_end)
 
-    with patch.object(leading, "next_high_watermark", careless):
+    with plant(leading, "next_high_watermark", careless):
         yield
 
 
@@ -72,7 +72,7 @@ def acknowledged_by_the_leader_alone() -> Iterator[None]:
     async def careless(self: LedPartitions, batches: Any, *, timeout_ms: int) -> None:
         """Nothing is waited for."""
 
-    with patch.object(LedPartitions, "committed", careless):
+    with plant(LedPartitions, "committed", careless):
         yield
 
 
@@ -94,14 +94,14 @@ def log_cut_at_the_high_watermark() -> Iterator[None]:
         follow(self, leader_epoch)
         cut(self)
 
-    with patch.object(FollowedReplica, "follow", careless), patch.object(FollowedReplica, "__init__", careless_init):
+    with plant(FollowedReplica, "follow", careless), plant(FollowedReplica, "__init__", careless_init):
         yield
 
 
 @contextmanager
 def divergence_not_told() -> Iterator[None]:
     """A leader sends what follows on a follower's end, whatever the follower has below."""
-    with patch.object(fetch_pass, "compare_histories", lambda *_, **__: None):
+    with plant(fetch_pass, "compare_histories", lambda *_, **__: None):
         yield
 
 
@@ -113,7 +113,7 @@ def coordinators_do_not_resign() -> Iterator[None]:
     def careless(self: CoordinatorElections, topic: str, **rest: Any) -> None:
         init(self, topic, **{**rest, "resign": lambda partition: None})
 
-    with patch.object(CoordinatorElections, "__init__", careless):
+    with plant(CoordinatorElections, "__init__", careless):
         yield
 
 
@@ -129,7 +129,7 @@ def isr_shrunk_before_the_controller_agrees() -> Iterator[None]:
         led = msgspec.structs.replace(found.led, isr=found.change.node_ids)
         return found._replace(led=led)
 
-    with patch.object(leading, "lag_checked", careless):
+    with plant(leading, "lag_checked", careless):
         yield
 
 
@@ -154,7 +154,7 @@ def marker_acknowledged_before_it_is_replicated() -> Iterator[None]:
                 answers[each.marker.producer_id, partition] = error
         return answers
 
-    with patch.object(LocalMarkers, "write_markers", careless):
+    with plant(LocalMarkers, "write_markers", careless):
         yield
 
 
@@ -162,8 +162,8 @@ def marker_acknowledged_before_it_is_replicated() -> Iterator[None]:
 def followers_fetch_ahead_of_their_disks() -> Iterator[None]:
     """A follower says that it has what no sync has made durable."""
     with (
-        patch.object(followed_partition, "is_durable", lambda log: True),
-        patch.object(followed_replica, "is_durable", lambda log: True),
+        plant(followed_partition, "is_durable", lambda log: True),
+        plant(followed_replica, "is_durable", lambda log: True),
     ):
         yield
 
@@ -176,7 +176,7 @@ def partitions_not_added_at_other_brokers() -> Iterator[None]:
         answers = dict.fromkeys(question.partitions, ErrorCode.NONE)
         asyncio.get_running_loop().call_soon(answered, answers)
 
-    with patch.object(RemoteVerifier, "verify", careless):
+    with plant(RemoteVerifier, "verify", careless):
         yield
 
 
@@ -188,7 +188,7 @@ def producer_ids_made_up() -> Iterator[None]:
         start, self._end = self._end, self._end + 1000
         return range(start, self._end)
 
-    with patch.object(QuorumProducerIds, "allocate_block", careless):
+    with plant(QuorumProducerIds, "allocate_block", careless):
         yield
 
 
@@ -200,8 +200,8 @@ def coordinator_serves_before_its_load_is_committed() -> Iterator[None]:
         """Nothing is waited for."""
 
     with (
-        patch.object(transactions_coordinator, "until_committed", careless),
-        patch.object(groups_shard, "until_committed", careless),
+        plant(transactions_coordinator, "until_committed", careless),
+        plant(groups_shard, "until_committed", careless),
     ):
         yield
 
@@ -214,14 +214,14 @@ def answers_from_memory_not_confirmed() -> Iterator[None]:
     def careless(self: ReplyConfirmations, partition: Any, request: PendingRequest, reply: TransactionReply) -> None:
         request.complete(reply)
 
-    with patch.object(ReplyConfirmations, "confirm", careless):
+    with plant(ReplyConfirmations, "confirm", careless):
         yield
 
 
 @contextmanager
 def stable_offsets_from_memory() -> Iterator[None]:
     """A group coordinator that is cut off tells the offsets that it remembers (cluster.md 6.10), as Apache Kafka's."""
-    with patch.object(groups_shard.Shard, "confirm", groups_shard.Shard.after_writes):
+    with plant(groups_shard.Shard, "confirm", groups_shard.Shard.after_writes):
         yield
 
 
@@ -232,7 +232,7 @@ def checkpoint_ahead_of_the_topic_id() -> Iterator[None]:
     def careless(self: SegmentedLog, paths: Any) -> None:
         """The flush sees to them."""
 
-    with patch.object(SegmentedLog, "save_with_next", careless):
+    with plant(SegmentedLog, "save_with_next", careless):
         yield
 
 
@@ -247,7 +247,7 @@ def changes_in_a_snapshot_not_told() -> Iterator[None]:
             self._topics_touched, self._partitions_touched = {}, {}
         return (yield from sound(self))
 
-    with patch.object(Replay, "publish_in_steps", careless):
+    with plant(Replay, "publish_in_steps", careless):
         yield
 
 
@@ -259,7 +259,7 @@ def lag_measured_by_the_time_of_day() -> Iterator[None]:
     def careless(self: LedPartitions, *args: Any, clock: Any, **rest: Any) -> None:
         init(self, *args, clock=_WallClock(clock), **rest)
 
-    with patch.object(LedPartitions, "__init__", careless):
+    with plant(LedPartitions, "__init__", careless):
         yield
 
 
@@ -272,14 +272,14 @@ def age_of_a_transaction_read_when_it_is_stored() -> Iterator[None]:
         if txn is entry.txn:
             sound(self, entry, txn)
 
-    with patch.object(TransactionCoordinator, "began", careless):
+    with plant(TransactionCoordinator, "began", careless):
         yield
 
 
 @contextmanager
 def full_disk_not_told() -> Iterator[None]:
     """A broker whose disk is full goes on leading what it cannot write."""
-    with patch.object(DiskFullFence, "update", lambda *_, **__: False):
+    with plant(DiskFullFence, "update", lambda *_, **__: False):
         yield
 
 
@@ -292,7 +292,7 @@ def log_opened_late_stays_lost() -> Iterator[None]:
         if directory_of(after, self._node_id) != LOST_DIRECTORY:
             sound(self, partition, topic_id, before, after)
 
-    with patch.object(ReplicaDirectories, "_moved", careless):
+    with plant(ReplicaDirectories, "_moved", careless):
         yield
 
 
@@ -304,7 +304,7 @@ def empty_replicas_come_into_the_isr() -> Iterator[None]:
     def careless(led: Any, node_id: int, *, high_watermark: int, **rest: Any) -> Any:
         return sound(msgspec.structs.replace(led, epoch_start=0), node_id, high_watermark=0, **rest)
 
-    with patch.object(isr, "expansion", careless):
+    with plant(isr, "expansion", careless):
         yield
 
 
@@ -317,14 +317,14 @@ def who_registers_again_has_everything() -> Iterator[None]:
         claimed = offset if told_epoch == self.told_epoch else max(offset, log_end)
         return sound(self, claimed, told_epoch=told_epoch, log_end=log_end, **rest)
 
-    with patch.object(Follower, "fetched", careless):
+    with plant(Follower, "fetched", careless):
         yield
 
 
 @contextmanager
 def min_in_sync_ignored() -> Iterator[None]:
     """A leader writes and commits what it alone has, however many replicas are to have it."""
-    with patch.object(LedPartition, "has_enough_in_sync", lambda self, min_in_sync: True):
+    with plant(LedPartition, "has_enough_in_sync", lambda self, min_in_sync: True):
         yield
 
 
@@ -338,7 +338,7 @@ def followers_show_what_is_not_committed() -> Iterator[None]:
             return self.log_end_offset
         return sound(self, isolation)
 
-    with _followed() as followed, patch.object(PartitionLog, "visible_end", careless):
+    with _followed() as followed, plant(PartitionLog, "visible_end", careless):
         yield
 
 
@@ -350,7 +350,7 @@ def followers_show_what_is_undecided() -> Iterator[None]:
     def careless(self: PartitionLog, isolation: IsolationLevel | None) -> int:
         return self.high_watermark if isolation is not None and self in followed else sound(self, isolation)
 
-    with _followed() as followed, patch.object(PartitionLog, "visible_end", careless):
+    with _followed() as followed, plant(PartitionLog, "visible_end", careless):
         yield
 
 
@@ -362,7 +362,7 @@ def followers_tell_no_aborted_transactions() -> Iterator[None]:
     def careless(self: ReadableLog, *where: Any) -> Any:
         return [] if self in followed else sound(self, *where)
 
-    with _followed() as followed, patch.object(ReadableLog, "aborted_rows", careless):
+    with _followed() as followed, plant(ReadableLog, "aborted_rows", careless):
         yield
 
 
@@ -374,7 +374,7 @@ def recovery_forgotten_over_a_failover() -> Iterator[None]:
     def careless(txn: Txn, version: int) -> bytes:
         return encode_txn(msgspec.structs.replace(txn, timed_out=None, last_epoch=NO_EPOCH), version)
 
-    with patch.object(encoder, "encode_txn", careless):
+    with plant(encoder, "encode_txn", careless):
         yield
 
 
@@ -394,7 +394,7 @@ def _followed() -> Iterator[set[Any]]:
         followed.discard(log)
         serve(self, partition, log)
 
-    with patch.object(ReplicaSet, "readable", remember), patch.object(LedLogs, "serve", forget):
+    with plant(ReplicaSet, "readable", remember), plant(LedLogs, "serve", forget):
         yield followed
 
 
@@ -482,7 +482,7 @@ CLUSTER_ONLY: dict[str, str] = {
     "markers_for_brokers_out_of_reach_are_forgotten": "kill",
     "late_markers_taken": "long cut",
     "late_deletion_carried_out": "cut deletion",
-    "marker_acknowledged_before_it_is_replicated": "election",
+    "marker_acknowledged_before_it_is_replicated": "cut marker",
     "markers_refused_are_forgotten": "election",
     "next_producer_id_forgotten_over_a_failover": "election",
     **{bug.__name__: "share members" for bug in share_bugs.SHARE_BUGS},

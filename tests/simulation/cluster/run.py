@@ -14,6 +14,7 @@ from simulation.clock import SimulatedClock
 from simulation.cluster.controllers import CLUSTER_ID, CONTROLLERS, Controllers
 from simulation.cluster.fabric import Fabric
 from simulation.cluster.machines import PORT, ClusterMachine, host_of
+from simulation.cluster.moments import Moments
 from simulation.cluster.near_readers import NearReader, look_at_each
 from simulation.cluster.plan import (
     ALONE,
@@ -32,7 +33,7 @@ from simulation.cluster.share_plan import share_settings
 from simulation.cluster.shares import Shares
 from simulation.cluster.world import ClusterWorld
 from simulation.course import Course
-from simulation.history import NEVER, FinalState, History
+from simulation.history import FinalState, History
 from simulation.machine import LISTENER, Machine, Pace
 from simulation.operator import Operator
 from simulation.plan import FaultPlan
@@ -55,10 +56,6 @@ SUCCEEDED_S = 1.6
 """So long after its disk was full nobody leads: a broker looks at its disk twice a second."""
 UNHURT_S = 5.0
 """A fault that needs every replica in sync waits for that no longer than this."""
-MARKERS_SOON_S = 1.0
-"""A long cut begins when markers are on their way, or after this."""
-DELETION_SOON_S = 2.0
-"""The same for the deletion of a topic."""
 CALM_S = 60.0
 """When faults are over, all replicas are in sync within this."""
 
@@ -94,6 +91,7 @@ class ClusterRun(Course):
             self.world.oversleeps = TARDY_OVERSLEEPS
             self.deadline_s = TARDY_DEADLINE_S
         self.replicas = Replicas(self._machines, lambda: self.controllers.model.image)
+        self._moments = Moments(self._machines, self.history, link_ms=plan.link_ms)
         self._shares = Shares(
             self.world,
             self._machines,
@@ -307,13 +305,15 @@ class ClusterRun(Course):
             case "cut from controllers":
                 await self._cut([(victim.host, HOST), (HOST, victim.host)], seconds)
             case "long cut":
-                one, other = await self._markers_on_their_way()
+                one, other = await self._moments.markers_on_their_way() or self._two_of_them()
                 await self._cut([(one, other), (other, one)], seconds)
             case "cut deletion":
-                cut_off = await self._deletion_on_its_way() or victim.host
+                cut_off = await self._moments.deletion_on_its_way() or victim.host
                 await self._cut([(cut_off, HOST), (HOST, cut_off)], seconds)
+            case "cut marker":
+                await self._elect_who_lacks_a_marker(seconds)
             case "cut between brokers":
-                one, other = self._chance.sample([each.host for each in self._machines], 2)
+                one, other = self._two_of_them()
                 await self._cut([(one, other), (other, one)], seconds)
             case "slow link":
                 one, other = self._chance.sample([HOST, *(each.host for each in self._machines)], 2)
@@ -456,30 +456,20 @@ class ClusterRun(Course):
         for way in ways:
             self.fabric.route(*way).heal()
 
-    async def _markers_on_their_way(self) -> tuple[str, str]:
-        """Wait until a broker has sent another one markers that are not there yet: the hosts of both. Any two brokers
-        when that does not come soon."""
-        until = self.scheduler.now + MARKERS_SOON_S
-        while self.scheduler.now < until:
-            for machine in self._machines:
-                for node_id in machine.sends_markers_to():
-                    return machine.host, host_of(node_id)
-            await asyncio.sleep(self.cluster.link_ms / 10_000)
-        one, other = self._chance.sample([each.host for each in self._machines], 2)
-        return one, other
+    def _two_of_them(self) -> Sequence[str]:
+        return self._chance.sample([each.host for each in self._machines], 2)
 
-    async def _deletion_on_its_way(self) -> str | None:
-        """Wait until a broker has passed on the deletion of a topic, and has no answer yet: its host. None when that
-        does not come soon."""
-        until = self.scheduler.now + DELETION_SOON_S
-        while self.scheduler.now < until:
-            deletions = self.history.deletions
-            if deletions and deletions[-1].answered == NEVER:
-                for machine in self._machines:
-                    if machine.passes_on():
-                        return machine.host
-            await asyncio.sleep(self.cluster.link_ms / 10_000)
-        return None
+    async def _elect_who_lacks_a_marker(self, seconds: float) -> None:
+        """A marker is on its way from a leader to a replica in sync, which does not get it, and leads: so only those
+        who know that it is not committed yet write it again."""
+        lacking = await self._moments.marker_not_replicated()
+        if lacking is None:
+            self._elect_another()
+            return
+        one, other = lacking.leader.host, lacking.follower.host
+        self.fabric.route(one, other).is_cut = True
+        self._lead_from(lacking.follower, topics=lacking.topic.__eq__)
+        await self._cut([(one, other), (other, one)], seconds)
 
     def _elect_another(self) -> None:
         """Leaderships move about, though nobody is ill."""

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import wraps
 from typing import Any
-from unittest.mock import patch
 
 from eosin.broker.requests import share_fetch_pass
 from eosin.broker.share_states import ShareStates
@@ -14,6 +13,7 @@ from eosin.broker.sharing.rules.window import ShareWindow
 from eosin.coordinator.share_state.rules import decide
 from eosin.coordinator.share_states import DeliveryState, StateBatch
 from eosin.protocol.errors import ErrorCode
+from simulation.planted.places import plant
 
 EARLY_MS = 700.0
 
@@ -26,7 +26,7 @@ def acknowledgements_not_stored() -> Iterator[None]:
     async def careless(self: ShareStates, partition: Any, batches: Any, **rest: Any) -> ErrorCode:
         return await write(self, partition, (), **rest)
 
-    with patch.object(ShareStates, "write", careless):
+    with plant(ShareStates, "write", careless):
         yield
 
 
@@ -38,7 +38,7 @@ def locks_end_early() -> Iterator[None]:
     def careless(self: ShareWindow, now_ms: float, **rest: Any) -> list[StateBatch]:
         return expire(self, now_ms + EARLY_MS, **rest)
 
-    with patch.object(ShareWindow, "expire", careless):
+    with plant(ShareWindow, "expire", careless):
         yield
 
 
@@ -49,7 +49,7 @@ def records_given_to_two_members() -> Iterator[None]:
     def careless(self: Run) -> bool:
         return self.state in (DeliveryState.AVAILABLE, DeliveryState.ACQUIRED) and not self.write
 
-    with patch.object(Run, "is_free", property(careless)):
+    with plant(Run, "is_free", property(careless)):
         yield
 
 
@@ -63,7 +63,7 @@ def start_forgotten_by_a_new_leader() -> Iterator[None]:
         decision = read(*state, **rest)
         return decision._replace(records=tuple(each._replace(start_offset=0) for each in decision.records))
 
-    with patch.object(decide, "read", careless):
+    with plant(decide, "read", careless):
         yield
 
 
@@ -75,7 +75,7 @@ def markers_handed_out() -> Iterator[None]:
     def careless(*read: Any) -> list[ReadBatch]:
         return [each._replace(is_delivered=True) for each in fetched_batches(*read)]
 
-    with patch.object(share_fetch_pass, "fetched_batches", careless):
+    with plant(share_fetch_pass, "fetched_batches", careless):
         yield
 
 
@@ -87,7 +87,7 @@ def aborted_records_handed_out() -> Iterator[None]:
     def careless(data: Any, _: Any = ()) -> list[ReadBatch]:
         return fetched_batches(data)
 
-    with patch.object(share_fetch_pass, "fetched_batches", careless):
+    with plant(share_fetch_pass, "fetched_batches", careless):
         yield
 
 
@@ -99,7 +99,7 @@ def given_up_before_the_limit() -> Iterator[None]:
     def careless(self: ShareWindow, run: Run, delivery_limit: int, has_dead_letters: bool) -> StateBatch:
         return let_go(self, run, delivery_limit - 1, has_dead_letters)
 
-    with patch.object(ShareWindow, "_let_go", careless):
+    with plant(ShareWindow, "_let_go", careless):
         yield
 
 

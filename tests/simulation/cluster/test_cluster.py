@@ -10,7 +10,7 @@ from simulation import bug_seeds
 from simulation.bug_seeds import IN_A_CLUSTER, PAGE, STALE, prove_caught
 from simulation.campaign import first_caught, run_seed, run_seeds
 from simulation.cluster import coordination_bugs
-from simulation.cluster.plan import CUT_DELETION, LONG_CUT, SHARE_MEMBERS
+from simulation.cluster.plan import CUT_DELETION, CUT_MARKER, LONG_CUT, SHARE_MEMBERS
 from simulation.cluster.planted import CLUSTER_BUGS, CLUSTER_ONLY
 from simulation.planted import Bug
 
@@ -70,6 +70,14 @@ def test_a_deletion_that_a_broker_gave_up_deletes_nothing_that_was_made_since(se
     assert not figures.failures, "\n".join(str(failure) for failure in figures.failures)
     assert figures.counts["faults of kind cut deletion"] > 0
     assert figures.counts["topics deleted"] > 0
+
+
+@pytest.mark.slow
+@seeds(4, each=CHUNK, short=1)
+def test_a_marker_that_a_new_leader_lacks_is_written_again(seeds: range) -> None:
+    figures = run_seeds(seeds, of_cluster=True, only=CUT_MARKER)
+    assert not figures.failures, "\n".join(str(failure) for failure in figures.failures)
+    assert figures.counts["faults of kind cut marker"] > 0
 
 
 @pytest.mark.slow

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import wraps
 from typing import Any
-from unittest.mock import patch
 
 import msgspec
 
 from eosin.coordinator.groups.rules import checks
 from eosin.coordinator.groups.rules.offset_store import OffsetStore
+from eosin.coordinator.transactions import effect_runner
 from eosin.coordinator.transactions.coordinator import TransactionCoordinator
 from eosin.coordinator.transactions.effect_runner import TransactionEffectRunner
 from eosin.coordinator.transactions.log import encoder
@@ -19,6 +19,7 @@ from eosin.coordinator.transactions.rules.effects import Forget, PersistTransact
 from eosin.coordinator.transactions.rules.events import DeadlinePassed, TransactionLoaded
 from eosin.coordinator.transactions.rules.state import Pending, TransactionState, Txn
 from eosin.protocol.errors import ErrorCode
+from simulation.planted.places import plant
 
 
 @contextmanager
@@ -29,7 +30,7 @@ def pending_offsets_applied_on_abort() -> Iterator[None]:
     def careless(self: OffsetStore, producer_id: int, *, commit: bool) -> None:
         complete(self, producer_id, commit=True)
 
-    with patch.object(OffsetStore, "complete", careless):
+    with plant(OffsetStore, "complete", careless):
         yield
 
 
@@ -40,7 +41,7 @@ def pending_offsets_visible() -> Iterator[None]:
     def careless(self: OffsetStore, producer_id: int, group_id: str, partition: Any, value: Any) -> None:
         self.put(group_id, partition, value)
 
-    with patch.object(OffsetStore, "put_pending", careless):
+    with plant(OffsetStore, "put_pending", careless):
         yield
 
 
@@ -54,7 +55,7 @@ def epoch_not_persisted() -> Iterator[None]:
             txn = msgspec.structs.replace(txn, producer_epoch=txn.producer_epoch - 1)
         return encode_txn(txn, version)
 
-    with patch.object(encoder, "encode_txn", careless):
+    with plant(encoder, "encode_txn", careless):
         yield
 
 
@@ -68,7 +69,7 @@ def epoch_not_raised() -> Iterator[None]:
             txn = msgspec.structs.replace(txn, producer_epoch=txn.producer_epoch - 1)
         return next_epoch(txn, *rest)
 
-    with patch.object(init_producer_id, "_next_epoch", careless):
+    with plant(init_producer_id, "_next_epoch", careless):
         yield
 
 
@@ -83,7 +84,7 @@ def roll_forward_skipped() -> Iterator[None]:
             return txn, ()
         return decide(txn, request, now_ms)
 
-    with patch("eosin.coordinator.transactions.effect_runner.decide", careless):
+    with plant(effect_runner, "decide", careless):
         yield
 
 
@@ -93,10 +94,10 @@ def decision_not_durable() -> Iterator[None]:
     write = TransactionEffectRunner._write
 
     def careless(self: TransactionEffectRunner, partition: Any, entries: Any, txns: Any) -> None:
-        with patch.object(type(partition.log), "high_watermark", property(lambda log: log.log_end_offset)):
+        with plant(type(partition.log), "high_watermark", property(lambda log: log.log_end_offset)):
             write(self, partition, entries, txns)
 
-    with patch.object(TransactionEffectRunner, "_write", careless):
+    with plant(TransactionEffectRunner, "_write", careless):
         yield
 
 
@@ -110,7 +111,7 @@ def zombies_welcome() -> Iterator[None]:
             request = msgspec.structs.replace(request, producer_epoch=txn.producer_epoch)
         return end(txn, request, now_ms)
 
-    with patch.object(decide_module, "end", careless):
+    with plant(decide_module, "end", careless):
         yield
 
 
@@ -122,31 +123,31 @@ def epoch_not_raised_on_timeout() -> Iterator[None]:
     def careless(txn: Txn, request: Any, now_ms: int, **how: Any) -> Any:
         if not isinstance(request, DeadlinePassed):
             return fence(txn, request, now_ms, **how)
-        with patch.object(init_producer_id, "raised", lambda txn, fresh_producer_id: txn):
+        with plant(init_producer_id, "raised", lambda txn, fresh_producer_id: txn):
             return fence(txn, request, now_ms, **how)
 
-    with patch.object(init_producer_id, "_fence", careless):
+    with plant(init_producer_id, "_fence", careless):
         yield
 
 
 @contextmanager
 def prepared_transaction_aborted() -> Iterator[None]:
     """A new instance that is to end what a database has decided finds it aborted (KIP-939)."""
-    with patch.object(init_producer_id, "keep", init_producer_id._interrupt):
+    with plant(init_producer_id, "keep", init_producer_id._interrupt):
         yield
 
 
 @contextmanager
 def timeout_forgotten() -> Iterator[None]:
     """A transaction whose producer is gone stays open."""
-    with patch.object(decide_module, "time_out", lambda txn, request, now_ms: (txn, ())):
+    with plant(decide_module, "time_out", lambda txn, request, now_ms: (txn, ())):
         yield
 
 
 @contextmanager
 def generation_not_checked() -> Iterator[None]:
     """A member whose partitions others have by now may commit offsets in its transaction (KIP-447)."""
-    with patch.object(checks, "transactional_commit", lambda *group, **member: ErrorCode.NONE):
+    with plant(checks, "transactional_commit", lambda *group, **member: ErrorCode.NONE):
         yield
 
 
@@ -160,7 +161,7 @@ def replaced_member_may_commit() -> Iterator[None]:
         error = check(*group, **member)
         return ErrorCode.NONE if error is ErrorCode.FENCED_INSTANCE_ID else error
 
-    with patch.object(checks, "transactional_commit", careless):
+    with plant(checks, "transactional_commit", careless):
         yield
 
 
@@ -179,8 +180,8 @@ def open_transaction_expires() -> Iterator[None]:
             self._expire(entry.partition, (entry,))
 
     with (
-        patch.object(decide_module, "_expire", careless),
-        patch.object(TransactionCoordinator, "_expire_ids", all_of_them),
+        plant(decide_module, "_expire", careless),
+        plant(TransactionCoordinator, "_expire_ids", all_of_them),
     ):
         yield
 
@@ -195,5 +196,5 @@ def commit_taken_for_abort() -> Iterator[None]:
             request = msgspec.structs.replace(request, commit=False)
         return end(txn, request, now_ms)
 
-    with patch.object(decide_module, "end", careless):
+    with plant(decide_module, "end", careless):
         yield

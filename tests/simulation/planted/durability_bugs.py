@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
-from unittest.mock import patch
 
 from eosin.lab.disk.lying_disk import LyingDisk
 from eosin.lab.disk.lying_files import LyingFile
@@ -19,8 +18,9 @@ from eosin.storage.log.partition_log import PartitionLog
 from eosin.storage.manager import LogManager
 from eosin.storage.producers.entry import NO_TRANSACTION
 from eosin.storage.producers.open_transactions import OpenTransactions
-from eosin.storage.recovery import loader
+from eosin.storage.recovery import loader, segment_scan
 from eosin.storage.recovery.producer_replay import rebuild_producers
+from simulation.planted.places import plant
 
 
 @contextmanager
@@ -32,7 +32,7 @@ def sync_skipped() -> Iterator[None]:
         if all("/__" in file.path for file in self._files):
             run_records(self)
 
-    with patch.object(Flush, "run_records", careless):
+    with plant(Flush, "run_records", careless):
         yield
 
 
@@ -43,7 +43,7 @@ def producers_forgotten() -> Iterator[None]:
     def careless(log: PartitionLog, *rest: Any) -> int:
         return log.log_end_offset
 
-    with patch.object(loader, "rebuild_producers", careless):
+    with plant(loader, "rebuild_producers", careless):
         yield
 
 
@@ -58,14 +58,14 @@ def open_transactions_forgotten() -> Iterator[None]:
         log.producer_state.transactions = OpenTransactions()
         return start
 
-    with patch.object(loader, "rebuild_producers", careless):
+    with plant(loader, "rebuild_producers", careless):
         yield
 
 
 @contextmanager
 def checksums_not_checked() -> Iterator[None]:
     """Recovery takes a batch with a hole for a good one."""
-    with patch("eosin.storage.recovery.segment_scan.verify_crc", lambda *batch: True):
+    with plant(segment_scan, "verify_crc", lambda *batch: True):
         yield
 
 
@@ -78,7 +78,7 @@ def offsets_not_synced() -> Iterator[None]:
         if not any("/__consumer_offsets" in file.path for file in self._files):
             run_records(self)
 
-    with patch.object(Flush, "run_records", careless):
+    with plant(Flush, "run_records", careless):
         yield
 
 
@@ -91,7 +91,7 @@ def live_marker_compacted_away() -> Iterator[None]:
         judge_marker(self, *batch)
         return BatchFate.DROP_RECORDS
 
-    with patch.object(CompactionRules, "judge_marker", careless):
+    with plant(CompactionRules, "judge_marker", careless):
         yield
 
 
@@ -103,7 +103,7 @@ def latest_value_compacted_away() -> Iterator[None]:
     def careless(self: KeyPass, header: BatchHeader) -> bool:
         return has_keys(self, header) or (header.records_count != 0 and not header.is_control)
 
-    with patch.object(KeyPass, "_has_keys", careless):
+    with plant(KeyPass, "_has_keys", careless):
         yield
 
 
@@ -114,12 +114,12 @@ def compacted_segment_not_synced() -> Iterator[None]:
 
     def careless(self: Swap, *indexes: Any) -> None:
         with (
-            patch.object(LyingFile, "sync", lambda file: None),
-            patch.object(LyingDisk, "sync_file", lambda disk, path: None),
+            plant(LyingFile, "sync", lambda file: None),
+            plant(LyingDisk, "sync_file", lambda disk, path: None),
         ):
             write(self, *indexes)
 
-    with patch.object(Swap, "_write", careless):
+    with plant(Swap, "_write", careless):
         yield
 
 
@@ -129,10 +129,10 @@ def checkpoint_ahead_of_the_data() -> Iterator[None]:
     run = Checkpoint.run
 
     def careless(self: Checkpoint) -> None:
-        with patch.object(Flush, "run_records", lambda flush: None):
+        with plant(Flush, "run_records", lambda flush: None):
             run(self)
 
-    with patch.object(Checkpoint, "run", careless):
+    with plant(Checkpoint, "run", careless):
         yield
 
 
@@ -148,8 +148,8 @@ def deleted_log_kept() -> Iterator[None]:
         return create_log(self, partition, topic_id, *rest)
 
     with (
-        patch.object(LogManager, "create_log", careless),
-        patch.object(Deletions, "begin", lambda self, topic: None),
-        patch.object(Deletions, "delete_now", lambda self, topic: None),
+        plant(LogManager, "create_log", careless),
+        plant(Deletions, "begin", lambda self, topic: None),
+        plant(Deletions, "delete_now", lambda self, topic: None),
     ):
         yield

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
-from unittest.mock import patch
 
 from eosin.coordinator.groups.consumer.rules import commits, heartbeat
 from eosin.coordinator.groups.consumer.rules.group import ConsumerMember
@@ -11,12 +10,13 @@ from eosin.coordinator.groups.streams.rules import commits as streams_commits
 from eosin.coordinator.groups.streams.rules import heartbeat as streams_heartbeat
 from eosin.coordinator.groups.streams.rules.group import StreamsMember
 from eosin.protocol.errors import ErrorCode
+from simulation.planted.places import plant
 
 
 @contextmanager
 def member_epoch_not_checked() -> Iterator[None]:
     """A member of a consumer group whose partitions others have by now may commit offsets in its transaction."""
-    with patch.object(commits, "transactional_commit", lambda *group, **member: ErrorCode.NONE):
+    with plant(commits, "transactional_commit", lambda *group, **member: ErrorCode.NONE):
         yield
 
 
@@ -27,7 +27,7 @@ def older_epochs_commit_anything() -> Iterator[None]:
     def careless(member: ConsumerMember, member_epoch: int, *_: Any) -> ErrorCode:
         return ErrorCode.NONE if member_epoch <= member.epoch else ErrorCode.ILLEGAL_GENERATION
 
-    with patch.object(commits, "_of_epoch", careless):
+    with plant(commits, "_of_epoch", careless):
         yield
 
 
@@ -39,7 +39,7 @@ def partition_given_while_another_has_it() -> Iterator[None]:
     def careless(member: ConsumerMember, **rest: Any) -> ConsumerMember:
         return reconciled(member, **{**rest, "owners": {}})
 
-    with patch.object(heartbeat, "reconciled", careless):
+    with plant(heartbeat, "reconciled", careless):
         yield
 
 
@@ -51,12 +51,12 @@ def task_given_while_another_runs_it() -> Iterator[None]:
     def careless(member: StreamsMember, **rest: Any) -> StreamsMember:
         return reconciled(member, **{**rest, "owners": {}})
 
-    with patch.object(streams_heartbeat, "reconciled", careless):
+    with plant(streams_heartbeat, "reconciled", careless):
         yield
 
 
 @contextmanager
 def epoch_of_streams_not_checked() -> Iterator[None]:
     """A member of a streams group whose tasks others run by now may commit offsets in its transaction."""
-    with patch.object(streams_commits, "commit", lambda *group, **member: ErrorCode.NONE):
+    with plant(streams_commits, "commit", lambda *group, **member: ErrorCode.NONE):
         yield

@@ -4,7 +4,6 @@ from array import array
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
-from unittest.mock import patch
 
 from eosin.lab.disk.lying_files import LyingFixedFile
 from eosin.protocol.names import TopicPartition, Uuid
@@ -17,19 +16,20 @@ from eosin.storage.log.partition_log import PartitionLog
 from eosin.storage.recovery import loader
 from eosin.storage.recovery.journal_replay import replay
 from simulation.machine import SimulatedFlusher
+from simulation.planted.places import plant
 
 
 @contextmanager
 def journal_sync_skipped() -> Iterator[None]:
     """A group counts as durable when it is written."""
-    with patch.object(LyingFixedFile, "sync", lambda file: None):
+    with plant(LyingFixedFile, "sync", lambda file: None):
         yield
 
 
 @contextmanager
 def journal_generation_not_checked() -> Iterator[None]:
     """What an earlier round of the ring has left behind the last group is taken for more of them."""
-    with patch.object(found, "_follows", lambda before, header: True):
+    with plant(found, "_follows", lambda before, header: True):
         yield
 
 
@@ -42,7 +42,7 @@ def entry_of_a_deleted_topic_replayed() -> Iterator[None]:
         for each in self._places.get(partition, {topic_id: array("q")}):
             yield from entries_of(self, partition, each)
 
-    with patch.object(FoundJournal, "entries_of", careless):
+    with plant(FoundJournal, "entries_of", careless):
         yield
 
 
@@ -62,7 +62,7 @@ def shortened_log_replayed_in_full() -> Iterator[None]:
         finally:
             segment.base_offset, bases[0] = first, first
 
-    with patch.object(loader, "replay", careless):
+    with plant(loader, "replay", careless):
         yield
 
 
@@ -74,7 +74,7 @@ def ring_overwritten() -> Iterator[None]:
         while len(self._live) > 1:
             self._released.append(self._live.popleft())
 
-    with patch.object(Ring, "_release", careless):
+    with plant(Ring, "_release", careless):
         yield
 
 
@@ -88,5 +88,5 @@ def high_watermark_before_the_journal() -> Iterator[None]:
             log.end_flush(end_offset, None)
         submit(self, work, *rest)
 
-    with patch.object(SimulatedFlusher, "_submit_group", careless):
+    with plant(SimulatedFlusher, "_submit_group", careless):
         yield

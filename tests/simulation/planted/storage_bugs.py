@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
-from unittest.mock import patch
 
+from eosin.broker.transactions.verification import TransactionVerification
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import IsolationLevel
 from eosin.protocol.records.batch import BatchHeader
@@ -13,6 +13,7 @@ from eosin.storage.log.readable_log import ReadableLog
 from eosin.storage.producers.entry import KeptBatch
 from eosin.storage.producers.state import ProducerState
 from eosin.storage.results.log_results import Appended, AppendResult, Marker, Refused, VerificationGuard
+from simulation.planted.places import plant
 
 
 @contextmanager
@@ -25,7 +26,7 @@ def marker_not_written() -> Iterator[None]:
             return Appended(self.log_end_offset - 1, self.log_end_offset - 1, -1, self.log_start_offset)
         return append_marker(self, marker, now_ms=now_ms)
 
-    with patch.object(PartitionLog, "append_marker", careless):
+    with plant(PartitionLog, "append_marker", careless):
         yield
 
 
@@ -45,7 +46,7 @@ def marker_of_the_other_kind() -> Iterator[None]:
             )
         return append_marker(self, marker, now_ms=now_ms)
 
-    with patch.object(PartitionLog, "append_marker", careless):
+    with plant(PartitionLog, "append_marker", careless):
         yield
 
 
@@ -58,7 +59,7 @@ def duplicate_accepted() -> Iterator[None]:
         verdict = check_data(self, header, **how)
         return None if isinstance(verdict, KeptBatch) else verdict
 
-    with patch.object(ProducerState, "check_data", careless):
+    with plant(ProducerState, "check_data", careless):
         yield
 
 
@@ -71,7 +72,7 @@ def last_stable_offset_too_high() -> Iterator[None]:
         settle(self, unstable)
         self.last_stable_offset = min(self.high_watermark, self.last_stable_offset + 1)
 
-    with patch.object(PartitionLog, "_settle", careless):
+    with plant(PartitionLog, "_settle", careless):
         yield
 
 
@@ -83,7 +84,7 @@ def aborted_list_incomplete() -> Iterator[None]:
     def careless(self: ReadableLog, *where: Any) -> Any:
         return aborted_rows(self, *where)[1:]
 
-    with patch.object(ReadableLog, "aborted_rows", careless):
+    with plant(ReadableLog, "aborted_rows", careless):
         yield
 
 
@@ -98,8 +99,8 @@ def late_writes_accepted() -> Iterator[None]:
         return []  # the response would be no
 
     with (
-        patch.object(ProducerState, "_is_verified", careless),
-        patch("eosin.broker.transactions.verification.TransactionVerification._verified", no_question),
+        plant(ProducerState, "_is_verified", careless),
+        plant(TransactionVerification, "_verified", no_question),
     ):
         yield
 
@@ -114,7 +115,7 @@ def gap_accepted() -> Iterator[None]:
         is_gap = isinstance(verdict, Refused) and verdict.error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         return None if is_gap else verdict
 
-    with patch.object(ProducerState, "check_data", careless):
+    with plant(ProducerState, "check_data", careless):
         yield
 
 
@@ -128,7 +129,7 @@ def high_watermark_too_early() -> Iterator[None]:
         self.advance(self.log_end_offset)
         return result
 
-    with patch.object(PartitionLog, "append", careless):
+    with plant(PartitionLog, "append", careless):
         yield
 
 
@@ -139,5 +140,5 @@ def undecided_records_shown() -> Iterator[None]:
     def careless(self: PartitionLog, isolation: IsolationLevel | None) -> int:
         return self.log_end_offset if isolation is None else self.high_watermark
 
-    with patch.object(PartitionLog, "visible_end", careless):
+    with plant(PartitionLog, "visible_end", careless):
         yield
