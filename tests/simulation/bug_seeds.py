@@ -30,6 +30,8 @@ WANTED: Final = 3
 """Seeds that a hunt looks for."""
 HUNTED: Final = range(2000)
 """Where it looks."""
+MISFIT: Final = re.compile(r"\b(TypeError|AttributeError|NameError)\(")
+"""What a broker says in which a bug was planted that was written for other code."""
 IN_VAIN: Final = 300
 """A hunt that has a seed is content with it when so many others have caught nothing."""
 
@@ -52,7 +54,7 @@ class Planted:
     def check(self, failure: Failure) -> None:
         """Raises AssertionError if it proves nothing, because the bug does not fit the code any more or the run fails
         without it, too."""
-        misfits = [each for each in failure.violations if "TypeError(" in each]
+        misfits = [each for each in failure.violations if MISFIT.search(each)]
         assert not misfits, f"it fits the code no more, which just breaks: {misfits[0]}"
         sound = first_caught([failure.seed], of_cluster=self.of_cluster, only=self.only)
         assert sound is None, f"the judge objects without the bug, too: {sound}"

@@ -125,8 +125,9 @@ def test_a_bug_that_nobody_comes_to_is_told_from_one_that_no_judge_sees(judge: J
     assert len(judge.tried) == 1 + FURTHER + IN_VAIN
 
 
-def test_a_bug_that_does_not_fit_the_code_is_not_caught(judge: Judge) -> None:
-    judge.objection = "the broker failed: TypeError('unexpected keyword')"
+@pytest.mark.parametrize("error", [TypeError("unexpected keyword"), AttributeError("'Routes' has no '_coordinator'")])
+def test_a_bug_that_does_not_fit_the_code_is_not_caught(judge: Judge, error: Exception) -> None:
+    judge.objection = f"the broker failed: {error!r}"
     for prove in (lambda: prove_caught(judge.planted, (5,), drifted=pytest.fail), lambda: hunt(judge.planted, ())):
         with pytest.raises(AssertionError, match="fits the code no more"):
             prove()

@@ -80,7 +80,7 @@ def offsets_not_added_at_other_brokers() -> Iterator[None]:
         self: Any, transactional_id: str, producer: ProducerIdAndEpoch, partition: TopicPartition, api_version: int
     ) -> ErrorCode:
         routes: CoordinatorRoutes = self._verifier
-        if api_version >= 5 and isinstance(routes._coordinator(transactional_id), RemoteVerifier):
+        if api_version >= 5 and isinstance(routes._remote.coordinator(transactional_id), RemoteVerifier):
             return ErrorCode.NONE
         return await verify(self, transactional_id, producer, partition, api_version)
 
