@@ -122,21 +122,6 @@ def _copiers_cut_off(plan: Plan, chance: random.Random) -> Plan:
     return replace(plan, expires=False, few_epochs=False)
 
 
-def _new_logs(plan: Plan, chance: random.Random) -> Plan:
-    """A topic is deleted and created again while little of what is written becomes durable, and machines lose power."""
-    faults = tuple(
-        FaultPlan(chance.randint(1, 30), chance.choice(("power", "power all")), 300 * chance.random(), _odd(chance))
-        for _ in range(5)
-    )
-    apps = _writers(chance, 2)
-    return replace(plan, durability="fsync", apps=apps, idempotent=40, stall=0.0, deletions=4, faults=faults)
-
-
-def _odd(chance: random.Random) -> int:
-    """The number of a fault before which nothing is synced for a while."""
-    return 1 + 2 * chance.randint(0, 29)
-
-
 PROFILES: Final[Mapping[str, Profile]] = {
     "full for a moment": _full_for_a_moment,
     "more members": _members,
@@ -148,6 +133,5 @@ PROFILES: Final[Mapping[str, Profile]] = {
 }
 CLUSTER_PROFILES: Final[Mapping[str, Profile]] = {
     "copiers cut off": _copiers_cut_off,
-    "new logs": _new_logs,
 }
 """Those whose faults strike clusters alone."""
