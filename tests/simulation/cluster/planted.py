@@ -483,7 +483,7 @@ CLUSTER_ONLY: dict[str, str] = {
     "late_markers_taken": "long cut",
     "late_deletion_carried_out": "cut deletion",
     "marker_acknowledged_before_it_is_replicated": "cut marker",
-    "markers_refused_are_forgotten": "election",
+    "markers_refused_are_forgotten": "cut marker",
     "next_producer_id_forgotten_over_a_failover": "election",
     **{bug.__name__: "share members" for bug in share_bugs.SHARE_BUGS},
 }

@@ -15,7 +15,8 @@ from eosin.coordinator.share_states import DeliveryState, StateBatch
 from eosin.protocol.errors import ErrorCode
 from simulation.planted.places import plant
 
-EARLY_MS = 700.0
+EARLY_MS = 10_000.0
+"""Longer than any lock."""
 
 
 @contextmanager
@@ -32,7 +33,7 @@ def acknowledgements_not_stored() -> Iterator[None]:
 
 @contextmanager
 def locks_end_early() -> Iterator[None]:
-    """The end of one lock ends all that would end soon."""
+    """The end of one lock ends all of its share partition."""
     expire = ShareWindow.expire
 
     def careless(self: ShareWindow, now_ms: float, **rest: Any) -> list[StateBatch]:
