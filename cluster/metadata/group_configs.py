@@ -4,7 +4,6 @@ time."""
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from eosin.cluster.metadata.live_settings import live_setting
@@ -18,8 +17,7 @@ if TYPE_CHECKING:
 
 _LOG: Final = logging.getLogger("eosin.cluster.metadata")
 
-
-_Config = TypeVar("_Config")
+_Config = TypeVar("_Config", bound=ConsumerGroupConfig | ShareGroupConfig | StreamsGroupConfig)
 
 
 class GroupConfigs(Generic[_Config]):
@@ -68,34 +66,30 @@ class GroupConfigs(Generic[_Config]):
 
 def consumer_configs(cluster: "Cluster", config: BrokerConfig) -> GroupConfigs[ConsumerGroupConfig]:
     """The settings of consumer groups."""
-    at_start, interval = consumer_group_config(config), _interval("consumer", cluster, config)
-    return GroupConfigs(
-        cluster,
-        lambda: replace(at_start, assignment_interval_ms=interval()),
-        lambda own, of_all: consumer_config(own, of_all, config),
-    )
+    return _configs("consumer", consumer_group_config(config), consumer_config, cluster, config)
 
 
 def share_configs(cluster: "Cluster", config: BrokerConfig) -> GroupConfigs[ShareGroupConfig]:
     """The settings of share groups."""
-    at_start, interval = share_group_config(config), _interval("share", cluster, config)
-    return GroupConfigs(
-        cluster,
-        lambda: replace(at_start, assignment_interval_ms=interval()),
-        lambda own, of_all: share_config(own, of_all, config),
-    )
+    return _configs("share", share_group_config(config), share_config, cluster, config)
 
 
 def streams_configs(cluster: "Cluster", config: BrokerConfig) -> GroupConfigs[StreamsGroupConfig]:
     """The settings of streams groups."""
-    at_start, interval = streams_group_config(config), _interval("streams", cluster, config)
+    return _configs("streams", streams_group_config(config), streams_config, cluster, config)
+
+
+def _configs(
+    kind: str,
+    at_start: _Config,
+    over: Callable[[Mapping[str, str], _Config, BrokerConfig], tuple[_Config, list[str]]],
+    cluster: "Cluster",
+    config: BrokerConfig,
+) -> GroupConfigs[_Config]:
+    """The settings of one kind of groups, of which the time between two targets changes while the broker runs."""
+    name = f"group.{kind}.assignment.interval.ms"
     return GroupConfigs(
         cluster,
-        lambda: replace(at_start, assignment_interval_ms=interval()),
-        lambda own, of_all: streams_config(own, of_all, config),
+        lambda: replace(at_start, assignment_interval_ms=live_setting(name, cluster, config)),
+        lambda own, of_all: over(own, of_all, config),
     )
-
-
-def _interval(kind: str, cluster: "Cluster", config: BrokerConfig) -> Callable[[], int]:
-    """Tells the time between two targets of groups that have none of their own."""
-    return partial(live_setting, f"group.{kind}.assignment.interval.ms", cluster, config)
