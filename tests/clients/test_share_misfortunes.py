@@ -118,7 +118,9 @@ def _values(group: Group, topic: str, wanted: set[int]) -> list[int]:
     found: list[int] = []
 
     def is_there() -> bool:
-        found.extend(int(each.value()) for each in consumer.consume(500, 0.5) if each.error() is None)
+        while (message := consumer.poll(0.2)) is not None:
+            if message.error() is None:
+                found.append(int(message.value()))
         return wanted <= set(found)
 
     try:
