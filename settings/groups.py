@@ -17,6 +17,7 @@ from eosin.coordinator.groups.rules.config import (
     ShareGroupConfig,
     StreamsGroupConfig,
 )
+from eosin.runtime.durations import duration_ms
 from eosin.settings.broker import BrokerConfig
 from eosin.settings.settings import Setting, SettingError, SettingKind, Synonym
 
@@ -34,7 +35,7 @@ AUTO_OFFSET_RESET: Final = "share.auto.offset.reset"
 INTERNAL_PREFIX: Final = "__"
 """Dead letters go to no topic whose name begins so."""
 _RESETS: Final = (LATEST, "earliest")
-_BY_DURATION: Final = "by_duration:P"
+_BY_DURATION: Final = "by_duration:"
 _NONE: Final = ""
 """In place of a setting with the lowest value: it is 0."""
 RANGES: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
@@ -230,12 +231,16 @@ def check_group_config(name: str, text: str, config: BrokerConfig) -> None:
         lowest, highest = range_of(name, config)
         setting = replace(setting, at_least=lowest, at_most=highest)
     value = setting.parse(text)
-    if name == AUTO_OFFSET_RESET and value not in _RESETS and not value.startswith(_BY_DURATION):
+    if name == AUTO_OFFSET_RESET and value not in _RESETS and not _is_by_duration(value):
         raise SettingError(f"{name} must be {', '.join(_RESETS)} or by_duration: with a duration, not {text!r}")
     if name == RACK_AWARE_TAGS and len(set(value)) < len(value):
         raise SettingError(f"{name} must not name a tag twice: {text!r}")
     if name == DEAD_LETTER_TOPIC and value.startswith(INTERNAL_PREFIX):
         raise SettingError(f"{name} must not start with {INTERNAL_PREFIX}")
+
+
+def _is_by_duration(text: str) -> bool:
+    return text.startswith(_BY_DURATION) and duration_ms(text.removeprefix(_BY_DURATION)) is not None
 
 
 def check_together(

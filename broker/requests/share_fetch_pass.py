@@ -156,6 +156,8 @@ class ShareFetchPass:
             if left <= 0:
                 left = LOOKS_PER_TURN
                 await next_turn()
+                if self._session.has_ended:
+                    break  # nobody would end a share partition that begins now
             each.error = self._find(each)
             partition = each.partition
             if each.error or partition is None:
@@ -225,6 +227,8 @@ class ShareFetchPass:
         result = await self._result(partition, offset, min(limit, hint), is_any=False)
         if not result.error and not len(result.records) and (self._is_first or hint < limit):
             result = await self._result(partition, offset, limit, is_any=self._is_first)
+        if self._session.has_ended:
+            return False  # while the disk was read: what is acquired now would be nobody's
         if result.error:
             if result.error is ErrorCode.OFFSET_OUT_OF_RANGE:
                 return partition.follow_log_start()  # retention was faster

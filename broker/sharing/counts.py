@@ -14,7 +14,7 @@ class LetterCounts:
         self.requests = 0
         """Attempts to write some."""
         self.failed = 0
-        """The part of them that wrote none: they are tried again, or there can be none."""
+        """The part of them that left some out: these are tried again, or can have none."""
         self.records = 0
         """Dead letters."""
 

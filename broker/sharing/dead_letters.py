@@ -9,10 +9,11 @@ written when this process dies is written once more by whoever leads the share p
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from eosin.broker.sharing.rules.letters import (
+    Letter,
     LetterBatch,
     Origin,
     first_of,
@@ -48,6 +49,8 @@ DURABLE_MS: Final = 30_000
 """Until a batch that is not durable yet is given up, and written once more."""
 LETTERS_AT_ONCE: Final = 500
 """Each takes some 10 us."""
+APPENDS_PER_TURN: Final = 20
+"""Each takes some 50 us."""
 READ_BYTES: Final = 256 * 1024
 QUICK_BYTES: Final = 64 * 1024
 """Larger reads, and compressed ones, are taken apart in a thread."""
@@ -74,6 +77,9 @@ _LASTING: Final = frozenset(
 AppendElsewhere = Callable[[TopicPartition, bytes], Awaitable[ErrorCode]]
 """Writes a batch to a partition that another broker leads: NONE when all its replicas in sync have it."""
 HasEnoughInSync = Callable[["PartitionLog"], bool]
+
+
+_Made = tuple[LetterBatch, ValidBatch | Refused]
 
 
 class LetterSource(NamedTuple):
@@ -133,17 +139,21 @@ class DeadLetters:
         none where it has to be tried again."""
         counted = self._counts.of_letters(source.group_id)
         counted.requests += 1
+        done: Sequence[DeadRecords] = dead
+        refused: Forbidden | None = None
         try:
-            done = await self._written(source, dead)
+            done, refused = await self._written(source, dead)
         except Forbidden as error:
-            counted.failed += 1
-            self._complain(source.group_id, f"{error}: records are given up without dead letters")
-            return dead
+            refused = error
         except Passing as error:
             counted.failed += 1
             self._complain(source.group_id, f"{error}: they are tried again, and their records wait")
             return ()
-        self._complaints.pop(source.group_id, None)
+        if refused is not None:
+            counted.failed += 1
+            self._complain(source.group_id, f"{refused}: records are given up without dead letters")
+        else:
+            self._complaints.pop(source.group_id, None)
         return done
 
     def _complain(self, group_id: str, complaint: str) -> None:
@@ -151,7 +161,11 @@ class DeadLetters:
             self._complaints[group_id] = complaint
             _LOG.warning("share group %.256r: dead letters cannot be written: %s", group_id, complaint)
 
-    async def _written(self, source: LetterSource, dead: Sequence[DeadRecords]) -> Sequence[DeadRecords]:
+    async def _written(
+        self, source: LetterSource, dead: Sequence[DeadRecords]
+    ) -> "tuple[Sequence[DeadRecords], Forbidden | None]":
+        """Write the letters of the first of these records. Returns those that are done, and why some of them have no
+        letter, if any. Raises Forbidden, Passing."""
         config = source.config_of()
         topic = await self._topic(source, config.deadletterqueue_topic_name)
         to = TopicPartition(topic.name, source.name.partition % topic.partitions)
@@ -162,24 +176,52 @@ class DeadLetters:
         copies = config.deadletterqueue_copy_record_enable
         done, data = await self._read(source, dead, is_wanted=copies or source.log.config.is_compacted)
         made = await self._made(source, done, data, log_config, copies=copies)
-        end = None
-        for batch, valid in made:
-            if isinstance(valid, Refused):
-                raise _failure(to, valid)
-            if isinstance(log, ErrorCode):
-                await self._send_elsewhere(to, bytes(valid.data))
-                self._counts.of_letters(source.group_id).records += batch.size
-                continue
-            if not self._has_enough_in_sync(log):
-                raise Passing(f"{to} has fewer replicas in sync than min.insync.replicas")
+        reached, end = dead[0].first, 0
+        refused: Forbidden | None = None
+        late: Passing | None = None
+        for number, (batch, valid) in enumerate(made, start=1):
+            try:
+                end = max(end, await self._put(source.group_id, to, log, batch, valid))
+            except Forbidden as error:
+                refused = error
+            except Passing as error:
+                late = error
+                break
+            reached = batch.end
+            if not number % APPENDS_PER_TURN:
+                await next_turn()
+        if end and not isinstance(log, ErrorCode) and (failed := await self._durable(log, end)):
+            raise Passing(f"{to} answers {failed.name}")
+        if late is not None:
+            done = first_of(done, count=LETTERS_AT_ONCE, end=reached)  # only the others are written once more
+            if not done:
+                raise late
+        return done, refused
+
+    async def _put(
+        self,
+        group_id: str,
+        to: TopicPartition,
+        log: "PartitionLog | ErrorCode",
+        batch: LetterBatch,
+        valid: ValidBatch | Refused,
+    ) -> int:
+        """Append one batch, or have its partition's leader do so. Returns the offset up to which this broker's log is
+        to become durable for that. Raises Forbidden, Passing."""
+        if isinstance(valid, Refused):
+            raise _failure(to, valid)
+        end = 0
+        if isinstance(log, ErrorCode):
+            await self._send_elsewhere(to, bytes(valid.data))
+        elif not self._has_enough_in_sync(log):
+            raise Passing(f"{to} has fewer replicas in sync than min.insync.replicas")
+        else:
             outcome = log.append(valid.data, now_ms=self.clock.now_ms(), header=valid.header)
             if isinstance(outcome, Refused):
                 raise _failure(to, outcome)
             end = outcome.last_offset + 1
-            self._counts.of_letters(source.group_id).records += batch.size
-        if end is not None and not isinstance(log, ErrorCode) and (error := await self._durable(log, end)):
-            raise Passing(f"{to} answers {error.name}")
-        return done
+        self._counts.of_letters(group_id).records += len(batch.letters)
+        return end
 
     async def _durable(self, log: "PartitionLog", end: int) -> ErrorCode:
         """Wait until the log is durable up to `end`, REQUEST_TIMED_OUT if that takes too long: replicas that left the
@@ -266,23 +308,37 @@ class DeadLetters:
         config: "LogConfig",
         *,
         copies: bool,
-    ) -> "list[tuple[LetterBatch, ValidBatch | Refused]]":
-        """The letters as batches for their log."""
+    ) -> "list[_Made]":
+        """The letters as batches for their log. One that would keep a batch from being accepted is alone in its own."""
         now_ms, log_start = self.clock.now_ms(), source.log.log_start_offset
         origin = Origin(source.group_id, source.name.topic, source.name.partition)
+        max_bytes = min(config.max_message_bytes, config.segment_limit_bytes)
 
-        def make(
-            budget: Budget | None, rest: "Callable[[], None] | None"
-        ) -> "list[tuple[LetterBatch, ValidBatch | Refused]]":
+        def checked(some: Sequence[Letter], *, splits: bool, rest: "Callable[[], None] | None") -> Iterator[_Made]:
+            for each in letter_batches(some, origin, max_bytes=max_bytes, timestamp=now_ms):
+                valid = validate_client_batch(each.data, config, now_ms, rest=rest)
+                half = len(each.letters) // 2
+                if splits and half and _is_lasting(valid):
+                    yield from checked(each.letters[:half], splits=True, rest=rest)
+                    yield from checked(each.letters[half:], splits=True, rest=rest)
+                else:
+                    yield each, valid
+
+        def make(budget: Budget | None, rest: "Callable[[], None] | None", *, splits: bool = True) -> list[_Made]:
             found = None if data is None else found_in(data, dead, budget)
             some = letters(dead, found, copies=copies, log_start=log_start)
-            made = letter_batches(some, origin, max_bytes=config.max_message_bytes, timestamp=now_ms)
-            return [(each, validate_client_batch(each.data, config, now_ms, rest=rest)) for each in made]
+            return list(checked(some, splits=splits and copies, rest=rest))  # without copies one is like the other
 
         if _is_quick(data) and config.compression_type == "producer":
-            return make(None, None)
+            made = make(None, None, splits=False)
+            if not copies or not any(_is_lasting(valid) for _, valid in made):
+                return made
         async with self._threads.turn(source.group_id) as rest:
             return await source.log.context.disk.compute(make, Budget(UNBOUNDED, rest.rest), rest.rest)
+
+
+def _is_lasting(valid: ValidBatch | Refused) -> bool:
+    return isinstance(valid, Refused) and valid.error in _LASTING
 
 
 def _is_quick(data: "bytes | memoryview | None") -> bool:
@@ -292,7 +348,7 @@ def _is_quick(data: "bytes | memoryview | None") -> bool:
     return len(data) <= QUICK_BYTES and all(not header.compression for _, header in batches(data))
 
 
-def _failure(to: TopicPartition, refused: Refused) -> Exception:
+def _failure(to: TopicPartition, refused: Refused) -> Forbidden | Passing:
     text = f"{to} answers {refused.error.name}" + (f", {refused.message}" if refused.message else "")
     return Forbidden(text) if refused.error in _LASTING else Passing(text)
 

@@ -32,13 +32,13 @@ from eosin.broker.sharing.rules.window import (
     Transition,
     done_after,
 )
+from eosin.broker.sharing.state_checks import StateChecks
 from eosin.coordinator.groups.rules.config import ShareGroupConfig
 from eosin.coordinator.share_states import (
     UNKNOWN_OFFSET,
     DeliveryState,
     SharePartition,
     ShareState,
-    ShareStateSummary,
     StateBatch,
 )
 from eosin.protocol.errors import ErrorCode
@@ -56,8 +56,6 @@ _LOG: Final = logging.getLogger(__name__)
 RETRY_MS: Final = 100
 LONGEST_RETRY_MS: Final = 5000
 """A state that could not be read is read again after so long: each time twice as long, up to this."""
-CHECK_MS: Final = 1000
-"""The epoch of a state is checked when a session opens, unless that was done so shortly before."""
 START_WRITE_MS: Final = 5000
 """A start that has moved, and that no write has told of for so long, is written by itself: others look at it."""
 FIRST_READ_BYTES: Final = 65_536
@@ -69,7 +67,7 @@ class LedSharePartition:
     """One share partition. Made when a member first fetches from it; `load` follows."""
 
     __slots__ = (
-        "_checked_ms",
+        "_checks",
         "_clock",
         "_config_of",
         "_counts",
@@ -128,14 +126,13 @@ class LedSharePartition:
         """The start as it is stored."""
         self.moved_ms = clock.elapsed_ms()
         """Since then its start has not moved, or nothing was under way."""
-        self._checked_ms = clock.elapsed_ms()
+        self._checks = StateChecks(clock)
         self._store = store
         self._config_of = config_of
         self._clock = clock
         self._counts = counts
         self._letters = letters
-        self._queue: LetterQueue | None = None
-        """Its dead letters, once there are any."""
+        self._queue = LetterQueue(LetterSource(key.group_id, name, log, config_of), letters, self._letters_written)
         self._lost = lost
         self._timer = LockTimer(clock, self._locks_end)
         self._start_write: Timer | None = None
@@ -143,7 +140,8 @@ class LedSharePartition:
         self._transitions: list[tuple[Transition, asyncio.Future[ErrorCode]]] = []
         self._states: list[StateBatch] = []
         self._unwritten: list[StateBatch] = []
-        """The states ARCHIVING of a write that failed, for the next one: the dead letters wait for that."""
+        """The final states, and those ARCHIVING, of a write that failed, for the next one: dead letters wait for that,
+        or would be written twice."""
         self._writing: asyncio.Task[None] | None = None
         self._waiters = ShareWaiters()
 
@@ -182,6 +180,7 @@ class LedSharePartition:
                 return True
             if error_code:
                 return self._refused(error_code, "write")
+            state = state._replace(start_offset=start)
         reached = state.batches[-1].last + 1 if state.batches else start
         try:
             if max(start, reached) > self.log.log_end_offset:
@@ -210,18 +209,14 @@ class LedSharePartition:
         if error:
             return self._refused(error, "write")
         self._counts.log_cuts += 1
-        _LOG.warning(
-            "share group %r was behind offset %d of %s, where the log ends now: it goes on there",
-            self.key.group_id,
-            log_end,
-            self.name,
-        )
+        text = "share group %r was behind offset %d of %s, where the log ends now: it goes on there"
+        _LOG.warning(text, self.key.group_id, log_end, self.name)
         self._adopt(ShareState(state.state_epoch, start, tuple(batches)), start)
         return True
 
     def _adopt(self, state: ShareState, start: int) -> None:
         """Go on with a state. Raises ValueError for one that makes no sense."""
-        self.state_epoch, self.written_start = state.state_epoch, start
+        self.state_epoch, self.written_start = state.state_epoch, state.start_offset
         limit = self._config_of().delivery_count_limit
         self.window = ShareWindow.loaded(start, state.batches, log_end=self.log.log_end_offset, delivery_limit=limit)
         self.follow_log_start()
@@ -237,14 +232,15 @@ class LedSharePartition:
         return False
 
     async def check_epoch(self) -> None:
-        """Look if the state was begun anew since it was read, by an administrator: a write is told so, but where all is
-        done there is none, and somebody who has vanished may keep this share partition in memory."""
-        checked_ms = self._clock.elapsed_ms()
-        if self.window is None or self.error or checked_ms - self._checked_ms < CHECK_MS:
+        """Look if the state was begun anew since it was read: a write is told so, but where all is done there is none,
+        and somebody who has vanished may keep this share partition in memory. The epochs of a group that was deleted
+        begin again; its start gives it away then, which never goes back in one state."""
+        if not await self._checks.turn() or self.window is None or self.is_retired:
             return
-        self._checked_ms = checked_ms
-        found = await self._store.summary(self.key)
-        if isinstance(found, ShareStateSummary) and found.state_epoch > self.state_epoch:
+        start, found = self.written_start, await self._store.summary(self.key)
+        if isinstance(found, ErrorCode):
+            return
+        if found.state_epoch != self.state_epoch or found.start_offset < start:
             self.lose(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def lose(self, error: ErrorCode) -> None:
@@ -260,30 +256,24 @@ class LedSharePartition:
         """It is used no more: its locks end with it, and what is to be written still is. Dead letters that cannot be
         written now are left to the next one."""
         self.is_retired = True
-        if self._queue is not None:
-            self._queue.end_waiting()
+        self._queue.end_waiting()
         if self._start_write is not None:
             self._start_write.cancel()
         self._timer.stop()
 
     async def settled(self) -> None:
         """Wait until nothing is being written."""
-        while some := [each for each in (self._writing, self._sending) if each is not None]:
+        while some := [each for each in (self._writing, self._queue.sending) if each is not None]:
             await asyncio.wait(some)
 
     @property
     def is_writing(self) -> bool:
         """True while a write is under way, of states or of dead letters."""
-        return self._writing is not None or self._sending is not None
-
-    @property
-    def _sending(self) -> "asyncio.Task[None] | None":
-        return None if self._queue is None else self._queue.sending
+        return self._writing is not None or self._queue.sending is not None
 
     def end_letters(self) -> None:
         """Begin no more dead letters: the next leader writes them."""
-        if self._queue is not None:
-            self._queue.end()
+        self._queue.end()
 
     # Waits ----------------------------------------------------------------------------------------------------------
 
@@ -405,6 +395,7 @@ class LedSharePartition:
         if self.window is None or not self.window.move_start(self.log.log_start_offset):
             return False
         self.moved_ms = self._clock.elapsed_ms()
+        self._write_start_later()  # nobody may acknowledge anything after that
         return True
 
     # Acknowledgements -----------------------------------------------------------------------------------------------
@@ -485,7 +476,8 @@ class LedSharePartition:
         window = self.window
         assert window is not None
         transitions, self._transitions = self._transitions, []
-        states, self._states, self._unwritten = self._unwritten + self._states, [], []
+        kept = [each for each in self._unwritten if each.last >= window.start]  # the start tells of all others
+        states, self._states, self._unwritten = kept + self._states, [], []
         dead, window.dead = window.dead, []  # of these states; what ends meanwhile goes with the next write
         batches = list(states)
         for transition, _ in transitions:
@@ -497,14 +489,12 @@ class LedSharePartition:
             error = self.error or await self._store_state(batches, self.state_epoch, start, done=done)
         finally:
             if error:
-                self._unwritten += [each for each in states if each.state is DeliveryState.ARCHIVING]
+                self._unwritten += [each for each in states if each.state is not DeliveryState.AVAILABLE]
             self._settle(window, transitions, dead, error)
         if not error:
             self.written_start = start
-        # Also where the write that would have told so has failed.
-        is_behind = window.start != self.written_start or self._unwritten or window.dead
-        if is_behind and self._start_write is None and not self.is_retired:
-            self._start_write = self._clock.call_later(START_WRITE_MS, self._write_start)
+        if window.start != self.written_start or self._unwritten or window.dead:
+            self._write_start_later()
 
     async def _store_state(self, batches: Sequence[StateBatch], epoch: int, start: int, *, done: int) -> ErrorCode:
         return await self._store.write(
@@ -515,6 +505,10 @@ class LedSharePartition:
             start_offset=start,
             delivery_complete_count=done,
         )
+
+    def _write_start_later(self) -> None:
+        if self._start_write is None and not self.is_retired:
+            self._start_write = self._clock.call_later(START_WRITE_MS, self._write_start)
 
     def _write_start(self) -> None:
         self._start_write = None
@@ -580,9 +574,6 @@ class LedSharePartition:
         if not window.dead or self.error:
             return
         dead, window.dead = window.dead, []
-        if self._queue is None:
-            source = LetterSource(self.key.group_id, self.name, self.log, self._config_of)
-            self._queue = LetterQueue(source, self._letters, self._letters_written)
         self._queue.add(dead)
 
     def _letters_written(self, done: Sequence[DeadRecords]) -> None:

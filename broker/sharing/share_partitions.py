@@ -176,13 +176,14 @@ class SharePartitions:
 
     # The cluster's changes ------------------------------------------------------------------------------------------
 
-    def changed(self, partition: TopicPartition, led: PartitionState | None, *, exists: bool) -> None:
-        """A partition has another leader, or epoch: `led` if it is this broker's; or it is gone. What members have of a
-        leader before is lost with it."""
-        error = ErrorCode.NOT_LEADER_OR_FOLLOWER if exists else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    def changed(self, partition: TopicPartition, led: PartitionState | None, topic_id: Uuid | None) -> None:
+        """A partition has another leader, or epoch: `led` if it is this broker's; or it is one of another topic, now
+        that with `topic_id`, or it is gone. What members have of a leader before is lost with it."""
         for each in list(self._by_name.get(partition, {}).values()):
-            if led is None or led.leader_epoch > each.leader_epoch:
-                each.lose(error)
+            if topic_id != each.key.topic_id:
+                each.lose(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            elif led is None or led.leader_epoch > each.leader_epoch:
+                each.lose(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def lose_all(self) -> None:
         """Share groups are served no more. Some end in each turn of the event loop, and nobody fetches meanwhile."""

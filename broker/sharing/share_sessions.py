@@ -132,10 +132,7 @@ class ShareSessions:
             self._of_group[key.group_id] = self._of_group.get(key.group_id, 0) + 1
         session = self._sessions[key] = ShareSession(key, owner)
         self._move(session, connection)
-        grown = self._grown(session, partitions)
-        if grown is session:
-            self._partitions.check_epochs(key.group_id, session.partitions)
-        return grown
+        return self._grown(session, partitions)
 
     def go_on(
         self, key: SessionKey, epoch: int, connection: "ClientConnection | None", owner: Hashable = None
@@ -198,8 +195,11 @@ class ShareSessions:
             self.end(each)
 
     def _grown(self, session: ShareSession, added: Iterable[TopicIdPartition]) -> ShareSession | ErrorCode:
+        if session.has_ended:
+            return session  # its connection had ended already, and its owner is charged for it no more
         some = list(islice(added, MAX_PARTITIONS + 1))  # of many more the rest is not even looked at
-        session.partitions.update(dict.fromkeys(some))
+        new = [each for each in some if each not in session.partitions]
+        session.partitions.update(dict.fromkeys(new))
         self._count(session)
         if (
             len(some) <= MAX_PARTITIONS
@@ -207,6 +207,8 @@ class ShareSessions:
             and self.partition_count <= self._max_partitions
             and self._of_owner.get(session.owner, 0) <= self._max_partitions // SHARES
         ):
+            if new:
+                self._partitions.check_epochs(session.key.group_id, new)
             return session
         self.end(session)
         return ErrorCode.SHARE_SESSION_LIMIT_REACHED

@@ -135,10 +135,13 @@ class Sharing(ClusterListener):
     def partition_changed(
         self, partition: TopicPartition, before: PartitionState | None, after: PartitionState | None
     ) -> None:
-        """End share partitions that this broker leads no more: their members' records go with them."""
+        """End share partitions that this broker leads no more, and those of an earlier topic of that name: their
+        members' records go with them."""
         if self._partitions is not None:
             leads = after is not None and after.leader_id == self._cluster.node_id
-            self._partitions.changed(partition, after if leads else None, exists=after is not None)
+            topic = None if after is None else self._cluster.topics.get(partition.topic)
+            topic_id = None if topic is None else topic.topic_id
+            self._partitions.changed(partition, after if leads else None, topic_id)
 
     def features_changed(self) -> None:
         """Without the feature there are neither sessions nor share partitions (share-partitions.md 2.8)."""

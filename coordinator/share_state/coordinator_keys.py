@@ -6,6 +6,7 @@ from eosin.coordinator.share_states import SharePartition
 from eosin.protocol.names import uuid_from_text, uuid_text
 
 _LARGEST: Final = 2**31 - 1
+_MOST_DIGITS: Final = len(str(_LARGEST))
 
 
 def share_partition_of(key: str) -> SharePartition | None:
@@ -13,7 +14,9 @@ def share_partition_of(key: str) -> SharePartition | None:
     other text."""
     group_id, _, rest = key.rpartition(":")
     group_id, _, topic = group_id.rpartition(":")
-    if not group_id.strip() or not rest.isdecimal() or not rest.isascii() or int(rest) > _LARGEST:
+    if not group_id.strip() or not rest.isdecimal() or not rest.isascii():
+        return None
+    if len(rest) > _MOST_DIGITS or int(rest) > _LARGEST:  # Python refuses to count thousands of digits
         return None
     try:
         topic_id = uuid_from_text(topic)

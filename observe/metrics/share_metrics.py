@@ -64,7 +64,7 @@ class ShareMetrics:
         for name, text, values in (
             ("record_count", "Dead letters that were written.", [each.records for _, each in groups]),
             ("total_produce_requests", "Attempts to write dead letters.", [each.requests for _, each in groups]),
-            ("failed_produce_requests", "The part of them that wrote none.", [each.failed for _, each in groups]),
+            ("failed_produce_requests", "The part of them that left some out.", [each.failed for _, each in groups]),
         ):
             rows: list[Row] = [((group,), value) for (group, _), value in zip(groups, values, strict=True)]
             yield counter(f"{_LETTERS}{name.replace('_', '')}_total", text, rows, "group")

@@ -5,24 +5,17 @@ from collections.abc import Iterator
 
 import pytest
 from broker_process import BrokerProcess
-from confluent_kafka import AcknowledgeType, Producer, ShareConsumer
+from confluent_kafka import AcknowledgeType, ShareConsumer
 from confluent_kafka.admin import AdminClient, NewTopic
 from real_clients import share
-from real_clients.share import Delivered, ShareMember
+from real_clients.share import Delivered
+from real_clients.share_group import EXPLICIT, SETTINGS, Group, numbers, poll_until
 from real_clients.tools import KafkaScripts
 from toolchains import skipped_without
 from waiting import wait_until
 from wire import unique
 
 pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(400)]
-
-SETTINGS = {
-    "group.share.heartbeat.interval.ms": "300",
-    "group.share.min.heartbeat.interval.ms": "300",
-    "group.share.session.timeout.ms": "5000",
-    "group.share.min.session.timeout.ms": "5000",
-}
-EXPLICIT = {"share_acknowledgement_mode": "explicit"}
 
 
 @pytest.fixture
@@ -31,70 +24,11 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
         yield made
 
 
-class Group:
-    """A share group that reads a topic of its own from its start."""
-
-    def __init__(self, broker: BrokerProcess, scripts: KafkaScripts) -> None:
-        self.broker = broker
-        self.scripts = scripts
-        self.name = unique("group")
-        self.topic = unique("topic")
-        scripts.run("kafka-topics", "--create", "--topic", self.topic, "--partitions", "2")
-        self.configure("share.auto.offset.reset=earliest")
-
-    def configure(self, setting: str) -> None:
-        whom = ("--entity-type", "groups", "--entity-name", self.name)
-        self.scripts.run("kafka-configs", "--alter", *whom, "--add-config", setting)
-
-    def member(self, **config: str) -> ShareMember:
-        return ShareMember.opened(share.LAUNCHED.get(), self.broker.address, self.name, [self.topic], **config)
-
-    def write(self, numbers: range, *, transactional_id: str | None = None) -> Producer:
-        config = {"bootstrap.servers": self.broker.address}
-        if transactional_id is not None:
-            config["transactional.id"] = transactional_id
-        producer = Producer(config)
-        if transactional_id is not None:
-            producer.init_transactions()
-            producer.begin_transaction()
-        for number in numbers:
-            producer.produce(self.topic, str(number), partition=number % 2)
-        producer.flush()
-        return producer
-
-    def starts(self) -> list[int]:
-        """The offset of each partition before which everything is done, as Kafka's tool tells it."""
-        rows = self.scripts.run("kafka-share-groups", "--describe", "--group", self.name, "--offsets").table
-        return [int(row["START-OFFSET"]) for row in rows]
-
-
 @pytest.fixture
 def group(broker: BrokerProcess) -> Group:
     with skipped_without():
         share.LAUNCHED.get()
         return Group(broker, KafkaScripts(broker.address))
-
-
-def numbers(found: list[Delivered]) -> set[int]:
-    return {int(each.value) for each in found}
-
-
-def poll_until(members: list[ShareMember], wanted: set[int], *, accepts: bool = True) -> list[Delivered]:
-    """Poll all members in turn until what is wanted has come; each accepts what it got, and commits that."""
-    found: list[Delivered] = []
-
-    def is_there() -> bool:
-        for member in members:
-            got = member.poll()
-            found.extend(got)
-            for each in got if accepts else ():
-                member.acknowledge(each, "ACCEPT")
-            if got and accepts:
-                assert set(member.commit().values()) == {None}
-        return wanted <= numbers(found)
-
-    wait_until(is_there, lambda: f"missing: {sorted(wanted - numbers(found))[:20]}")
-    return found
 
 
 def test_members_divide_the_records_and_accept_each_once(group: Group) -> None:

@@ -151,7 +151,10 @@ class FakeConnection:
         self.end_wait = end_wait
 
     def when_gone(self, callback: Any) -> None:
-        self._callbacks.append(callback)
+        if self.is_gone:
+            callback()
+        else:
+            self._callbacks.append(callback)
 
     def begin_turns(self) -> None:
         pass

@@ -10,9 +10,11 @@ from wire_group import RawMember
 from wire_share_group import ShareMember, alter, described, forget, serve_share_groups, where
 
 from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import uuid_text
 from eosin.protocol.schemas.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from eosin.protocol.schemas.delete_groups import DeleteGroupsRequest
 from eosin.protocol.schemas.describe_groups import DescribeGroupsRequest
+from eosin.protocol.schemas.find_coordinator import FindCoordinatorRequest
 from eosin.protocol.schemas.list_groups import ListGroupsRequest
 
 pytestmark = pytest.mark.virtual
@@ -195,3 +197,40 @@ async def test_offsets_of_a_group_that_is_not_there(wire: Wire, group: str) -> N
     assert (moved.error_code, moved.responses[0].partitions[0].error_code) == (NONE, NONE)
     assert (await described(wire, group)).group_state == "Empty"
     await ShareMember(wire, group).joined(topic)
+
+
+# --- settings and coordinators
+
+
+@pytest.mark.parametrize(
+    ("reset", "error"),
+    [
+        ("earliest", NONE),
+        ("by_duration:P2DT3H4M5.6S", NONE),
+        ("by_duration:pt1,5s", NONE),
+        ("by_duration:PT0S", NONE),
+        ("by_duration:-PT-1H", NONE),
+        ("by_duration:PT1H-30M", NONE),
+        ("none", ErrorCode.INVALID_CONFIG),
+        ("by_duration", ErrorCode.INVALID_CONFIG),
+        ("by_duration:", ErrorCode.INVALID_CONFIG),
+        ("by_duration:P1W", ErrorCode.INVALID_CONFIG),
+        ("by_duration:P1DT", ErrorCode.INVALID_CONFIG),
+        ("by_duration:PT-1S", ErrorCode.INVALID_CONFIG),
+        ("by_duration:P" + "9" * 400 + "D", ErrorCode.INVALID_CONFIG),
+    ],
+)
+async def test_a_group_may_begin_at_records_of_any_age_that_java_reads(
+    wire: Wire, group: str, reset: str, error: ErrorCode
+) -> None:
+    assert await wire.configure_group(group, {"share.auto.offset.reset": reset}) is error
+
+
+async def test_the_coordinator_of_a_state_is_found_by_a_whole_key_alone(wire: Wire, group: str) -> None:
+    topic = await wire.topic(1)
+    await ShareMember(wire, group).joined(topic)
+    whole = f"{group}:{uuid_text(wire.topic_id(topic))}"
+    broken = [f"{whole}:{number}" for number in ("9" * 5000, "2147483648", "x", "")]
+    keys = (f"{whole}:0", *broken, whole, f"{group}::0")
+    found = (await wire.ask(FindCoordinatorRequest(key_type=2, coordinator_keys=keys), 6)).coordinators
+    assert [each.error_code for each in found] == [NONE] + [INVALID] * 6

@@ -54,8 +54,12 @@ class LetterBatch(NamedTuple):
     """Dead letters as one batch."""
 
     data: bytearray
-    size: int
-    """Number of letters."""
+    letters: Sequence[Letter]
+
+    @property
+    def end(self) -> int:
+        """The offset after the last record that it tells of."""
+        return self.letters[-1].offset + 1
 
 
 def first_of(dead: Sequence[DeadRecords], *, count: int, end: int) -> list[DeadRecords]:
@@ -132,6 +136,7 @@ def letters(
 def letter_batches(some: Sequence[Letter], origin: Origin, *, max_bytes: int, timestamp: int) -> Iterator[LetterBatch]:
     """These letters in batches of at most `max_bytes`, in order; one that is larger if it has no copy to leave out."""
     parts: list[bytes] = []
+    told: list[Letter] = []
     size, room = HEADER_BYTES, max_bytes - HEADER_BYTES
     place = ((TOPIC, origin.topic.encode()), (PARTITION, b"%d" % origin.partition))
     group = (GROUP, origin.group_id.encode())
@@ -139,13 +144,14 @@ def letter_batches(some: Sequence[Letter], origin: Origin, *, max_bytes: int, ti
         headers = (*place, (OFFSET, b"%d" % letter.offset), group, *_reason(letter.dead))
         encoded = _encoded(letter, headers, len(parts), room)
         if parts and size + len(encoded) > max_bytes:
-            yield _batch(parts, timestamp)
-            parts, size = [], HEADER_BYTES
+            yield _batch(parts, told, timestamp)
+            parts, told, size = [], [], HEADER_BYTES
             encoded = _encoded(letter, headers, 0, room)
         parts.append(encoded)
+        told.append(letter)
         size += len(encoded)
     if parts:
-        yield _batch(parts, timestamp)
+        yield _batch(parts, told, timestamp)
 
 
 def _reason(dead: DeadRecords) -> tuple[Header, ...]:
@@ -166,5 +172,5 @@ def _encoded(letter: Letter, headers: tuple[Header, ...], delta: int, room: int)
     return encode_record(offset_delta=delta, timestamp_delta=0, key=None, value=None, headers=headers)
 
 
-def _batch(parts: Sequence[bytes], timestamp: int) -> LetterBatch:
-    return LetterBatch(build_batch_of_encoded(b"".join(parts), count=len(parts), timestamp=timestamp), len(parts))
+def _batch(parts: Sequence[bytes], told: Sequence[Letter], timestamp: int) -> LetterBatch:
+    return LetterBatch(build_batch_of_encoded(b"".join(parts), count=len(parts), timestamp=timestamp), told)

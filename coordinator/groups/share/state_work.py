@@ -151,6 +151,8 @@ class StateWork:
             self._groups.set_busy(group_id, frozenset(names))
             try:
                 await self._idle(group_id)
+                if (error := self._refusal(group_id)) is not ErrorCode.NONE:  # somebody may have joined meanwhile
+                    return error
                 if (error := await self._happen(group_id, wanted)) is not ErrorCode.NONE:
                     return error
                 return await self._begin_at(group_id, offsets)
@@ -186,6 +188,8 @@ class StateWork:
             self._groups.set_busy(group_id, topics)
             try:
                 await self._idle(group_id)
+                if (error := self._refusal(group_id)) is not ErrorCode.NONE:  # somebody may have joined meanwhile
+                    return error
                 return await self._delete_states(group_id, topics)
             finally:
                 self._groups.set_busy(group_id, frozenset())
@@ -261,13 +265,13 @@ class StateWork:
         return ErrorCode.NON_EMPTY_GROUP if group.members else ErrorCode.NONE
 
     def _places(self, group: ShareGroup, topics: Iterable[Uuid]) -> list[TopicIdPartition]:
-        """All partitions of topics that may have a state. Where these were being deleted before it is not known which
-        were left."""
+        """All partitions of topics that may have a state. Of a topic whose states were being deleted before it is not
+        known which were left, whatever it has got since."""
         counts = {topic.topic_id: topic.partitions for topic in self._groups.topics.values()}
         return [
             TopicIdPartition(topic_id, each)
             for topic_id in sorted(topics)
-            for each in sorted(group.states.with_any(topic_id) or range(counts.get(topic_id, 0)))
+            for each in sorted(group.states.with_any(topic_id).union(range(counts.get(topic_id, 0))))
         ]
 
     async def _delete_each(self, group_id: str, places: Sequence[TopicIdPartition]) -> Errors:

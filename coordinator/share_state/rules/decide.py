@@ -96,7 +96,7 @@ def write(
         return _INVALID
     if NO_EPOCH != leader_epoch < state.leader_epoch:
         return Decision(ErrorCode.FENCED_LEADER_EPOCH)
-    if NO_EPOCH != state_epoch < state.state_epoch:
+    if state_epoch not in (NO_EPOCH, state.state_epoch):  # a higher one is of a state that was deleted
         return Decision(ErrorCode.FENCED_STATE_EPOCH)
     if len(state.batches) + 2 * len(batches) > MAX_BATCHES:
         return _INVALID

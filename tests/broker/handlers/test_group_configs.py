@@ -122,6 +122,8 @@ async def test_a_whole_change_puts_what_it_does_not_name_back() -> None:
         ([(SESSION, APPEND, "1")], "is not a list"),
         ([("share.delivery.count.limit", SET, "11")], "from 2 to 10"),
         ([("share.auto.offset.reset", SET, "by_hand")], "by_duration"),
+        ([("share.auto.offset.reset", SET, "by_duration:P1W")], "with a duration"),
+        ([("share.auto.offset.reset", SET, "by_duration:-PT1H")], "with a duration"),
         ([("share.isolation.level", SET, "read")], "read_uncommitted"),
     ],
 )

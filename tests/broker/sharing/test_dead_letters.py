@@ -12,7 +12,7 @@ from data_broker import batch, settle
 from manual_clock import ManualClock
 from share_fakes import ACCEPT, REJECT, RELEASE, FakeShareStateStore, StoredState, Worker, Workers, acquired, values
 
-from eosin.broker.sharing.dead_letters import DURABLE_MS, LONGEST_RETRY_MS, LetterQueue, LetterSource
+from eosin.broker.sharing.dead_letters import DURABLE_MS, LONGEST_RETRY_MS, RETRY_MS, LetterQueue, LetterSource
 from eosin.broker.sharing.led_share_partition import START_WRITE_MS
 from eosin.broker.sharing.rules.window import DeadRecords
 from eosin.coordinator.groups.rules.config import ShareGroupConfig
@@ -190,6 +190,46 @@ async def test_letters_that_wait_are_left_to_the_next_session_when_the_last_one_
     assert texts(await letters(workers)) == ["a", "b"]
 
 
+async def test_letters_that_a_last_write_leaves_to_write_hold_up_no_next_session() -> None:
+    workers = await started("a", "b")
+    workers.has_enough_in_sync = False
+    member = workers.member()
+    await member.fetch()
+    workers.store.hold()
+    begun = member.begin_acknowledge((0, 0, (REJECT,)))
+    await settle()
+    member.connection.close()
+    await settle()
+    workers.store.release()
+    assert (await begun).responses[0].partitions[0].error_code == NONE
+    other = workers.member("m2")
+    waiting = other.begin(max_wait_ms=60_000)
+    await settle()
+    assert waiting.done()
+    assert acquired((await other.finish(waiting)).responses[0].partitions[0]) == [(1, 1, 2)]
+    assert await letters(workers) == []
+    workers.has_enough_in_sync = True
+    workers.broker.clock.advance(LONGEST_RETRY_MS)
+    assert texts(await letters(workers)) == ["a"]
+
+
+async def test_a_broker_that_stops_during_a_rejection_does_not_wait_for_a_letter_that_cannot_be_written() -> None:
+    workers = await started("a")
+    workers.has_enough_in_sync = False
+    member = workers.member()
+    await member.fetch()
+    workers.store.hold()
+    begun = member.begin_acknowledge((0, 0, (REJECT,)))
+    await settle()
+    stopping = asyncio.ensure_future(workers.sharing.stop())
+    await settle()
+    workers.store.release()
+    await settle()
+    assert stopping.done()
+    assert (await member.acknowledged(begun)).responses[0].partitions[0].error_code == NONE
+    assert stored(workers) == {0: (1, ARCHIVING)}
+
+
 async def test_a_broker_that_stops_does_not_wait_for_letters_that_cannot_be_written() -> None:
     workers = await started("a")
     workers.broker.logs.space.refuses_records = True
@@ -252,6 +292,42 @@ async def test_where_there_can_be_no_letters_records_are_given_up_and_the_log_sa
     assert workers.store.states[workers.key()].start_offset == 2
     counts = workers.sharing.partitions.counts.letters["workers"]
     assert (counts.failed, counts.records) == (1, 0)
+
+
+async def test_a_record_whose_letter_is_refused_takes_no_other_letter_along(caplog: pytest.LogCaptureFixture) -> None:
+    workers = await started(to=None)
+    how = {"errors_deadletterqueue_group_enable": "true", "cleanup_policy": "compact"}
+    await workers.broker.create_topic(TO, **how)
+    values = [f"v{number}" for number in range(20)]
+    keys = [None if number in (3, 19) else b"k" for number in range(20)]
+    await workers.broker.produce(batch(*values, keys=keys))
+    await reject_all(workers)
+    assert texts(await letters(workers)) == [each for each in values if each not in ("v3", "v19")]
+    assert workers.store.states[workers.key()].start_offset == 20
+    counts = workers.sharing.partitions.counts.letters["workers"]
+    assert (counts.failed, counts.records) == (1, 18)
+    assert caplog.text.count("INVALID_RECORD") == 1
+
+
+async def test_letters_that_are_durable_are_not_written_again_because_others_must_wait() -> None:
+    workers = await started("a" * 600, "b" * 600, "c" * 600, to=None)
+    await workers.broker.create_topic(TO, errors_deadletterqueue_group_enable="true", max_message_bytes="1000")
+    enough = iter([True, True, False, False])
+    dead_letters: Any = workers.sharing.partitions._letters
+    dead_letters._has_enough_in_sync = lambda log: next(enough, True)
+    await reject_all(workers)
+    assert len(await letters(workers)) == 2
+    workers.broker.clock.advance(RETRY_MS)
+    assert [each[:1] for each in texts(await letters(workers))] == ["a", "b", "c"]
+    assert workers.store.states[workers.key()].start_offset == 3
+
+
+async def test_letters_fit_into_the_segments_of_their_topic() -> None:
+    workers = await started("a" * 600, "b" * 600, to=None)
+    await workers.broker.create_topic(TO, errors_deadletterqueue_group_enable="true", internal_segment_bytes="1000")
+    await reject_all(workers)
+    assert [each[:1] for each in texts(await letters(workers))] == ["a"]
+    assert workers.sharing.partitions.counts.letters["workers"].records == 2
 
 
 async def test_a_topic_is_not_a_dead_letter_topic_of_its_own(caplog: pytest.LogCaptureFixture) -> None:

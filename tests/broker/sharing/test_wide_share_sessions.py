@@ -223,6 +223,20 @@ async def test_a_share_fetch_that_is_given_up_at_any_turn_keeps_nothing_from_the
     assert not any(len(each._waiters) for each in workers.sharing.partitions)
 
 
+@pytest.mark.parametrize("turns", range(0, TURNS, 3))
+async def test_a_session_that_ends_at_any_turn_of_its_first_fetch_leaves_no_share_partition(turns: int) -> None:
+    workers = await Workers.started(partitions=WIDE)
+    member, elsewhere = workers.member("m1"), workers.member("m1")
+    begun = member.begin(*range(WIDE), max_wait_ms=60_000)
+    for _ in range(turns):
+        await next_turn()
+    assert (await elsewhere.response(epoch=-1)).error_code == ErrorCode.NONE
+    await settled()
+    assert (len(workers.sharing.sessions), len(workers.sharing.partitions)) == (0, 0)
+    begun.cancel()
+    await asyncio.wait([begun])
+
+
 async def test_a_request_that_comes_behind_a_share_fetch_at_any_turn_ends_its_wait() -> None:
     workers = await Workers.started(partitions=WIDE)
     member = workers.member()

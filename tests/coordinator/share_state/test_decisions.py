@@ -99,8 +99,9 @@ def test_what_was_never_initialized_is_neither_read_nor_written() -> None:
     assert write(None, batch(0, 1)).error is ErrorCode.INVALID_REQUEST
 
 
-def test_a_write_for_an_older_state_is_refused() -> None:
+def test_a_write_for_another_state_is_refused() -> None:
     assert write(initialized(), state_epoch=1).error is ErrorCode.FENCED_STATE_EPOCH
+    assert write(initialized(), state_epoch=3).error is ErrorCode.FENCED_STATE_EPOCH, "its group was deleted since"
     assert write(initialized(), state_epoch=-1, leader_epoch=-1).error is NONE
 
 

@@ -18,6 +18,7 @@ import contextlib
 import itertools
 import json
 import shutil
+import signal
 import subprocess
 import tempfile
 import threading
@@ -146,6 +147,14 @@ class Harness:
             return waiting.answer.result(within_s + HANG_S)
         except TimeoutError:
             raise HarnessFailed(f"{self.name} did not answer {waiting.what}:\n{self._tail()}") from None
+
+    def freeze(self) -> None:
+        """Stop the process where it is; its connections stay."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let it go on."""
+        self._process.send_signal(signal.SIGCONT)
 
     def close(self, timeout_s: float = 5.0) -> None:
         """End the process, and with it whatever it has open."""

@@ -4,6 +4,8 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+import leftovers
+
 from real_clients import java
 from real_clients.harness import Command, Harness, Launched
 
@@ -67,3 +69,9 @@ def _command(release: str) -> Command:
 
 LAUNCHED: Final = Launched("java-share", functools.partial(_command, java.NEWEST))
 """The one process."""
+
+
+def another() -> Harness:
+    """A process of its own, for members that freeze or die with it. The caller closes it."""
+    with leftovers.kept():
+        return Harness("java-share", _command(java.NEWEST))

@@ -114,10 +114,15 @@ def _put_states(decision: ShareDecision, after: StateTopics) -> None:
 
 def _want_states(decision: ShareDecision, event: StatesWanted) -> None:
     """Begin the next epoch, so that whoever has read the states before cannot write into those that follow. A state
-    that is there stays initialized while it begins anew: a crash in between leaves it as it was."""
+    that is there stays initialized while it begins anew: a crash in between leaves it as it was. A topic that has gone
+    since it was named is left out: nobody would take it out of the lists."""
     group = decision.group
     decision.store_group(group.epoch + 1 if group.is_stored else group.epoch)
     decision.store_target_epoch(0)
-    places = frozenset(place for place in event.partitions if not group.states.has_state(place))
+    found = {topic_id: decision.topics.get(name) for topic_id, name in event.names.items()}
+    there = {topic_id for topic_id, topic in found.items() if topic is not None and topic.topic_id == topic_id}
+    places = frozenset(
+        place for place in event.partitions if place.topic_id in there and not group.states.has_state(place)
+    )
     if places:
         decision.put_states(states.begun(group.states, states.lists_of(places, event.names)))

@@ -345,6 +345,56 @@ async def test_no_state_begins_while_an_administrator_changes_those_of_its_topic
     assert len(broker.group().members["x"].assigned) == 2
 
 
+@pytest.mark.parametrize("kind", ["alter", "delete"])
+async def test_an_administrator_who_had_to_wait_changes_nothing_of_a_group_that_was_joined_meanwhile(kind: str) -> None:
+    broker = await started()
+    broker.store.hold()
+    begun = [broker.heartbeat(), broker.heartbeat(epoch=-1)]
+    await turns()
+    share, place = broker.groups.share, broker.cluster.place(0)
+    changing: asyncio.Future[Any]
+    if kind == "alter":
+        changing = asyncio.ensure_future(share.alter_offsets("g", {place: 5}, {place.topic_id: "orders"}))
+    else:
+        changing = asyncio.ensure_future(share.delete_offsets("g", frozenset({place.topic_id})))
+    await turns()
+    begun.append(broker.heartbeat("x"))
+    await turns()
+    broker.store.release()
+    assert await changing is ErrorCode.NON_EMPTY_GROUP
+    assert [(await each).error for each in begun] == [NONE] * 3
+    assert {name for name, _ in broker.store.calls} == {"initialize"}
+
+
+async def test_a_topic_that_goes_while_an_administrator_waits_comes_into_no_list() -> None:
+    broker = await started()
+    broker.store.hold()
+    begun = [broker.heartbeat(), broker.heartbeat(epoch=-1)]
+    await turns()
+    place = broker.cluster.place(0)
+    moving = asyncio.ensure_future(broker.groups.share.alter_offsets("g", {place: 5}, {place.topic_id: "orders"}))
+    await turns()
+    broker.cluster.put("orders", 2, life=1)
+    broker.groups.topic_deleted("orders")
+    await turns()
+    broker.store.release()
+    await asyncio.gather(moving, *begun)
+    assert broker.group().states.ids() == frozenset()
+
+
+async def test_a_deleted_group_leaves_no_state_of_a_topic_of_which_only_some_could_be_deleted_before() -> None:
+    broker = await started()
+    await broker.heartbeat()
+    await broker.heartbeat(epoch=-1)
+    share, place = broker.groups.share, broker.cluster.place(0)
+    broker.store.refuse = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    await share.delete_offsets("g", frozenset({place.topic_id}))
+    broker.store.refuse = None
+    assert await share.alter_offsets("g", {place: 5}, {place.topic_id: "orders"}) == {place: NONE}
+    assert await broker.groups.delete_groups(["g"]) == [NONE]
+    assert broker.store.states == {}, "a state that is left would refuse the epochs of the next group of that name"
+
+
 async def test_a_state_is_not_begun_again_while_it_is_not_durable_that_it_is_there() -> None:
     broker = await started()
     broker.store.hold()
