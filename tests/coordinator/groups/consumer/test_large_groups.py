@@ -20,7 +20,7 @@ from eosin.coordinator.groups.consumer.rules.events import ConsumerHeartbeat, He
 from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup, ConsumerGroupState
 from eosin.coordinator.groups.consumer.rules.targets import MOST_AT_ONCE
 from eosin.coordinator.groups.consumer.target_computation import RETRY_MS
-from eosin.coordinator.groups.coordinator import MOST_REMOVED
+from eosin.coordinator.groups.departures import MOST_REMOVED
 from eosin.coordinator.groups.rules.config import ConsumerGroupConfig, GroupConfig
 from eosin.coordinator.groups.rules.events import LeavingMember
 from eosin.protocol.errors import ErrorCode
