@@ -34,6 +34,7 @@ RacksOf = Callable[[str], PartitionRacks]
 """The racks of a topic's partitions, by its name."""
 HASH_VERSION: Final = 0
 """Apache Kafka's number of this way to hash, and the first byte of each topic."""
+_VERSION: Final = bytes([HASH_VERSION])
 _LONG: Final = Struct("<q")
 _INT: Final = Struct("<i")
 
@@ -55,19 +56,20 @@ def metadata_hash(names: Iterable[str], topics: Topics, racks_of: RacksOf = no_r
     return _signed(xxh3_64_intdigest(bytes(hashed))) if hashed else 0
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=20_000)
 def topic_hash(name: str, topic_id: Uuid, partitions: int, racks: PartitionRacks = NO_RACKS) -> int:
     """The hash of one topic, a signed number of 64 bits. That of 10,000 partitions takes a few milliseconds, and every
     group that is subscribed to the topic needs it."""
-    hashed = bytearray([HASH_VERSION])
-    hashed += topic_id[7::-1] + topic_id[:7:-1]  # two numbers of 64 bits, the last byte first
-    hashed += _text(name) + _INT.pack(partitions)
+    ids = topic_id[7::-1] + topic_id[:7:-1]  # two numbers of 64 bits, the last byte first
+    hashed = _VERSION + ids + _text(name) + _INT.pack(partitions) + _partitions(partitions, racks)
+    return _signed(xxh3_64_intdigest(hashed))
+
+
+@lru_cache(maxsize=16)
+def _partitions(count: int, racks: PartitionRacks) -> bytes:
+    """The partitions of a topic as its hash has them: many topics have as many, in the same racks."""
     known = {each: b"".join(map(_counted, each)) for each in frozenset(racks)}
-    for partition in range(partitions):
-        hashed += _INT.pack(partition)
-        if racks:
-            hashed += known[racks[partition]]
-    return _signed(xxh3_64_intdigest(bytes(hashed)))
+    return b"".join(_INT.pack(each) + (known[racks[each]] if racks else b"") for each in range(count))
 
 
 def _text(text: str) -> bytes:
