@@ -10,6 +10,8 @@ import gc
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from bench.group_members import Work
 from bench.groups import STEP_MS
 from bench.large_group import (
@@ -36,15 +38,23 @@ from eosin.broker.handlers import (
     offset_fetch,
     share_group_describe,
     streams_group_describe,
+    streams_group_heartbeat,
 )
+from eosin.coordinator.groups.consumer.assignors.assignment import TopicIdPartition
 from eosin.coordinator.groups.consumer.rules.events import ConsumerHeartbeat
+from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup, ConsumerGroupState
 from eosin.coordinator.groups.consumer.rules.targets import computation
+from eosin.coordinator.groups.rules.config import StreamsGroupConfig
 from eosin.coordinator.groups.rules.events import GroupLoaded, LeavingMember
 from eosin.coordinator.groups.rules.group import Group
 from eosin.coordinator.groups.rules.offset_store import CommittedOffset
 from eosin.coordinator.groups.shard import Shard
+from eosin.coordinator.groups.share.rules.events import ShareHeartbeat
 from eosin.coordinator.groups.share.rules.targets import target_in_steps as share_target
+from eosin.coordinator.groups.streams.rules.events import StreamsHeartbeat
+from eosin.coordinator.groups.streams.rules.group import UserEndpoint
 from eosin.coordinator.groups.streams.rules.targets import target_in_steps as streams_target
+from eosin.coordinator.groups.streams.streams_groups import HeldStreamsGroup
 from eosin.network.api import Api
 from eosin.node.full_collections import FullCollections
 from eosin.observe.console.group_rounds import GroupRounds
@@ -52,6 +62,7 @@ from eosin.observe.console.tables import Table
 from eosin.observe.metrics.group_metrics import GroupMetrics
 from eosin.observe.survey.group_positions import GroupPositions
 from eosin.observe.survey.survey import Survey
+from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.schemas.consumer_group_describe import ConsumerGroupDescribeRequest
 from eosin.protocol.schemas.delete_groups import DeleteGroupsRequest
@@ -71,7 +82,9 @@ from eosin.protocol.schemas.offset_delete import (
 from eosin.protocol.schemas.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from eosin.protocol.schemas.share_group_describe import ShareGroupDescribeRequest
 from eosin.protocol.schemas.streams_group_describe import StreamsGroupDescribeRequest
+from eosin.protocol.wire.codec import encode_response
 from eosin.runtime.clock import SystemClock
+from eosin.runtime.sorted_map import SortedMap
 from eosin.runtime.turns import outcome_in_turns
 from eosin.storage.results.log_results import Marker
 
@@ -138,6 +151,59 @@ async def _described(count: int) -> list[Row]:
             )
         )
     return rows
+
+
+async def _of_one_member(partitions: int) -> list[Row]:
+    """A group whose only member gets, one after the other, the target and the partitions of a wide topic."""
+    bench = await Bench(partitions).begun()
+    groups = bench.broker.groups
+
+    async def consumer() -> None:
+        epoch, owned = 0, frozenset[TopicIdPartition]()
+        while bench.shard.consumer.current("c") is None or not _is_stable(bench, "c"):
+            joins: dict[str, Any] = {} if epoch else {"rebalance_timeout_ms": HOUR_MS, "topics": ("topic",)}
+            answer = await groups.consumer_heartbeat("c", ConsumerHeartbeat("m", epoch, owned=owned, **joins))
+            epoch, owned = answer.epoch, owned if answer.assignment is None else answer.assignment
+            await asyncio.sleep(0)
+
+    async def share() -> None:
+        epoch = 0
+        while not epoch or len(bench.shard.share._held["s"].current.members["m"].assigned) < partitions:
+            topics = None if epoch else ("topic",)
+            epoch = (await groups.share.heartbeat("s", ShareHeartbeat("m", epoch, topics=topics))).epoch
+            await asyncio.sleep(0)
+
+    return [
+        await _measured(f"the one member of a {kind} group gets {partitions:,} partitions", work)
+        for kind, work in (("consumer", consumer), ("share", share))
+    ]
+
+
+def _is_stable(bench: Bench, group_id: str) -> bool:
+    group = bench.broker.groups.describe_consumer(group_id)
+    return isinstance(group, ConsumerGroup) and group.epoch > 1 and group.state is ConsumerGroupState.STABLE
+
+
+async def _endpoints(count: int) -> Row:
+    """A heartbeat of a member of a streams group that hears of the endpoints of all."""
+    bench = await Bench(count).begun()
+    group = streams_group(count)
+    endpoints = {
+        name: replace(each, endpoint=UserEndpoint("localhost", number))
+        for number, (name, each) in enumerate(group.members.items())
+    }
+    group = replace(group, members=SortedMap(endpoints), endpoint_epoch=7)
+    bench.shard.streams.load({"g": HeldStreamsGroup(group, group)})
+    await asyncio.sleep(0)
+    request = StreamsHeartbeat(next(iter(group.members)), 1)
+
+    async def beat() -> None:
+        answer = streams_group_heartbeat._response(
+            await bench.broker.groups.streams.heartbeat("g", request), StreamsGroupConfig()
+        )
+        encode_response(ApiKey.STREAMS_GROUP_HEARTBEAT, 0, 0, answer)
+
+    return await _measured(f"a heartbeat that hears of the endpoints of {count:,} members", beat)
 
 
 # Classic groups
@@ -402,6 +468,9 @@ def run(quick: bool = False) -> list[Row]:
 async def _all(many: int, some: int) -> list[Row]:
     rows = await _of_members(many)
     rows += await _described(some)
+    for partitions in (some // 10, some, many):
+        rows += await _of_one_member(partitions)
+    rows += [await _endpoints(count) for count in (some // 10, some)]
     for members in (some // 10, some // 2, some):
         rows += await _of_classic(members)
     rows += await _of_offsets(many, some)
