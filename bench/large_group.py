@@ -35,6 +35,8 @@ from eosin.runtime.sorted_map import SortedMap
 
 TOPIC_ID: Final = bytes(15) + b"\1"
 HOUR_MS: Final = 3_600_000
+JOIN_MS: Final = 60_000
+"""Length of a join phase: less than a new member is waited for."""
 METADATA: Final = bytes(40)
 TOPOLOGY: Final = Topology(0, (Subtopology("0", ("topic",), (), (), (), (), ()),))
 
@@ -57,7 +59,7 @@ class Bench:
         clock: Any = JumpingClock()
         self.clock = clock
         self.topics = Topics(partitions, others)
-        config = GroupConfig(group_initial_rebalance_delay_ms=HOUR_MS)
+        config = GroupConfig(group_initial_rebalance_delay_ms=JOIN_MS)
         share = ShareSurroundings(FakeShareStates())
         self.broker = Broker(config, clock=clock, topics=self.topics, share=share)
         self.services: Any = SimpleNamespace(

@@ -16,6 +16,7 @@ from bench.group_members import Work
 from bench.groups import STEP_MS
 from bench.large_group import (
     HOUR_MS,
+    JOIN_MS,
     LOADS,
     METADATA,
     TOPIC_ID,
@@ -228,7 +229,7 @@ class _Classic:
         return JoinGroupRequest(
             group_id="g",
             session_timeout_ms=HOUR_MS // 2,
-            rebalance_timeout_ms=HOUR_MS,
+            rebalance_timeout_ms=JOIN_MS,
             member_id=member_id,
             protocol_type="consumer",
             protocols=(JoinGroupRequestProtocol("range", METADATA),),
@@ -249,8 +250,9 @@ class _Classic:
 
     async def complete(self) -> None:
         """The join phase ends, and all are answered."""
-        self.bench.clock.jump(2 * HOUR_MS)
-        await asyncio.gather(*self._joins)
+        self.bench.clock.jump(2 * JOIN_MS)
+        answers = await asyncio.gather(*self._joins)
+        assert len(answers) == len(self.group.members) == self._count
 
     def _sync(self, name: str, assignments: tuple[tuple[str, bytes], ...] = ()) -> Awaitable[Any]:
         return self.bench.broker.groups.sync(

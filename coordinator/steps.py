@@ -4,15 +4,8 @@ Pure rules that take long are written so: `eosin.runtime.turns.outcome_in_turns`
 event loop, `finished` takes all of them now.
 """
 
-from collections.abc import Callable, Generator, Iterable
-from typing import Any, Final, TypeVar
-
-from msgspec import Struct
-
-from eosin.runtime.sorted_map import SortedMap
-
-MANY_ENTRIES: Final = 64
-"""A table of more is let go of in parts: each of its entries takes up to half a microsecond."""
+from collections.abc import Generator
+from typing import TypeVar
 
 _T = TypeVar("_T")
 
@@ -28,35 +21,3 @@ def finished(steps: InSteps[_T]) -> _T:
         except StopIteration as end:
             outcome: _T = end.value
             return outcome
-
-
-def parts_of(*values: Any) -> list[Any]:
-    """The parts of all large maps in these values, which are frozen structs, for whoever lets go of them piece by
-    piece. The values themselves stay as they are: who else has one has all of it."""
-    found: list[Any] = []
-    left = list(values)
-    while left:
-        value = left.pop()
-        if isinstance(value, SortedMap):
-            found += value.parts()
-        elif isinstance(value, dict):
-            if len(value) > MANY_ENTRIES:
-                found += value
-                found += value.values()
-        elif isinstance(value, Struct):
-            left += [getattr(value, name) for name in value.__struct_fields__]
-    return found
-
-
-def dropped(
-    tables: Iterable[dict[Any, Any] | list[Any]], parts_of: Callable[[Any], list[Any]] = parts_of
-) -> InSteps[None]:
-    """Let go of what is in these tables, which nobody needs any more, one entry in each step, and of the parts of a
-    large one, which `parts_of` tells, one in each: a group of 100,000 members takes 30 ms at once."""
-    for each in tables:
-        while each:
-            parts = parts_of(each.popitem()[1] if isinstance(each, dict) else each.pop())
-            yield
-            while parts:
-                parts.pop()
-                yield

@@ -40,7 +40,7 @@ from eosin.coordinator.groups.rules.events import (
 )
 from eosin.coordinator.groups.rules.group import Group, GroupState, RequestId
 from eosin.coordinator.groups.rules.stats import GroupStats
-from eosin.coordinator.steps import dropped
+from eosin.coordinator.letting_go import dropped
 from eosin.protocol.errors import ErrorCode
 from eosin.runtime.clock import Clock
 from eosin.runtime.turns import SharedTurns, TurnQueue

@@ -46,9 +46,10 @@ from eosin.coordinator.groups.streams.rules.records import all_records as all_of
 from eosin.coordinator.groups.streams.rules.records import end_records as end_of_streams_group
 from eosin.coordinator.groups.streams.streams_groups import StreamsGroups
 from eosin.coordinator.groups.subscriptions import KnownSubscription, Subscriptions
+from eosin.coordinator.letting_go import dropped
 from eosin.coordinator.ports import CoordinatorLog
 from eosin.coordinator.replay import until_committed
-from eosin.coordinator.steps import InSteps, dropped
+from eosin.coordinator.steps import InSteps
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import CorruptRecords, NewRecord

@@ -21,7 +21,7 @@ from eosin.coordinator.groups.log import records as group_records
 from eosin.coordinator.groups.log.writer import LogWriter, Settled
 from eosin.coordinator.groups.rules.config import GroupConfig
 from eosin.coordinator.groups.rules.stats import GroupStats
-from eosin.coordinator.steps import dropped, parts_of
+from eosin.coordinator.letting_go import dropped, parts_of
 from eosin.protocol.records.batch import NewRecord
 from eosin.runtime.clock import Clock
 from eosin.runtime.turns import SharedTurns, TurnQueue

@@ -11,7 +11,8 @@ from eosin.coordinator.groups.consumer.rules.records import end_records as end_o
 from eosin.coordinator.groups.log import records as group_records
 from eosin.coordinator.groups.log.loader import Loader
 from eosin.coordinator.groups.log.replayed_groups import ReplayedGroups
-from eosin.coordinator.steps import InSteps, dropped
+from eosin.coordinator.letting_go import dropped
+from eosin.coordinator.steps import InSteps
 from eosin.protocol.records.batch import NewRecord
 from eosin.protocol.records.scan import KeyValue
 

@@ -18,9 +18,10 @@ from typing import Any, Final
 from eosin.coordinator.groups.log.records import NO_GROUP_KEY, GroupWritten, OffsetWritten, ended_topic, read
 from eosin.coordinator.groups.rules.group import Group
 from eosin.coordinator.groups.rules.offset_store import CommittedOffset, OffsetStore
+from eosin.coordinator.letting_go import dropped
 from eosin.coordinator.ports import CoordinatorLog
 from eosin.coordinator.replay import exhaust, replay
-from eosin.coordinator.steps import InSteps, dropped, finished
+from eosin.coordinator.steps import InSteps, finished
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.header import CONTROL, TRANSACTIONAL, read_header
 from eosin.protocol.records.scan import Head, KeyValue, key_values, marker_of

@@ -9,7 +9,8 @@ from eosin.coordinator.groups.share.log.replay import replayed_in_steps
 from eosin.coordinator.groups.share.rules.group import ShareGroup
 from eosin.coordinator.groups.share.rules.records import ShareRecord, end_records
 from eosin.coordinator.groups.share.share_groups import HeldShareGroup, ShareGroups
-from eosin.coordinator.steps import InSteps, dropped
+from eosin.coordinator.letting_go import dropped
+from eosin.coordinator.steps import InSteps
 
 SHARE_KIND_KEYS: Final = KIND_KEYS
 

@@ -12,7 +12,8 @@ from eosin.coordinator.groups.streams.log.replay import replayed_in_steps
 from eosin.coordinator.groups.streams.rules.group import StreamsGroup
 from eosin.coordinator.groups.streams.rules.records import StreamsRecord, end_records
 from eosin.coordinator.groups.streams.streams_groups import HeldStreamsGroup, StreamsGroups
-from eosin.coordinator.steps import InSteps, dropped
+from eosin.coordinator.letting_go import dropped
+from eosin.coordinator.steps import InSteps
 
 STREAMS_KIND_KEYS: Final = KIND_KEYS
 
