@@ -8,6 +8,7 @@ responses encoded. Times are those of the processor. Collections of the interpre
 import asyncio
 import gc
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -147,9 +148,7 @@ async def _described(count: int) -> list[Row]:
         bench.remember_turns()
         await bench.idle()
         rows.append(
-            await _measured(
-                f"the description of a {kind} group of {count:,} members", lambda b=bench, a=api, r=request: b.ask(a, r)
-            )
+            await _measured(f"the description of a {kind} group of {count:,} members", partial(bench.ask, api, request))
         )
     return rows
 
@@ -329,7 +328,7 @@ async def _of_offsets(count: int, named: int) -> list[Row]:
     for stable in (False, True):
         request = OffsetFetchRequest(groups=everything.groups, require_stable=stable)
         name = f"OffsetFetch of all of {count:,} offsets{', stable ones' if stable else ''}"
-        rows.append(await _measured(name, lambda r=request: bench.ask(offset_fetch.API, r)))
+        rows.append(await _measured(name, partial(bench.ask, offset_fetch.API, request)))
     positions = GroupPositions(bench.services)
 
     async def console() -> None:
