@@ -205,20 +205,20 @@ class GroupEffectRunner:
         """Answer requests: very many in turns, since each is encoded and sent in the turn after its answer."""
         if len(replies) <= REPLIES_AT_ONCE:
             for each in replies:
-                self._answer(each)
+                self._reply_to(each)
             return
         for each in replies:
             if isinstance(each.answer, LeaveResult):  # whoever leaves does not wait
-                self._answer(each)
+                self._reply_to(each)
         waiting = [each for each in replies if not isinstance(each.answer, LeaveResult)]
-        TurnQueue(self._clock, steps_per_turn=REPLIES_AT_ONCE, turns=self._turns).add(self._answer_each(waiting))
+        TurnQueue(self._clock, steps_per_turn=REPLIES_AT_ONCE, turns=self._turns).add(self._reply_to_each(waiting))
 
-    def _answer_each(self, replies: Sequence[GroupReply]) -> Iterator[None]:
+    def _reply_to_each(self, replies: Sequence[GroupReply]) -> Iterator[None]:
         for each in replies:
-            self._answer(each)
+            self._reply_to(each)
             yield
 
-    def _answer(self, reply: GroupReply) -> None:
+    def _reply_to(self, reply: GroupReply) -> None:
         _, waiting = self._waiting.pop(reply.request_id)
         if not waiting.done():  # else the client is gone
             waiting.set_result(reply.answer)

@@ -129,7 +129,7 @@ class TopicHashes:
             self._of(version)[names] = found
 
     def _of(self, version: int) -> dict[frozenset[str], int]:
-        """What is known of this version of the metadata, which is the last."""
+        """The hashes by names, for this version of the metadata, which is the last."""
         if version != self._version or len(self._known) >= MOST_REMEMBERED:
             self._known.clear()
             self._version = version
