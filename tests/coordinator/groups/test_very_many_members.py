@@ -44,38 +44,48 @@ def shard_of(broker: Broker) -> Shard:
     return shard
 
 
-class Names:
-    """Names of members, each of which is counted when nobody has it any more."""
+class Clients:
+    """Client ids of members, each of which is counted when nobody has it any more."""
 
     def __init__(self, count: int) -> None:
         self.gone = gone = [0]
 
-        class Name(str):
+        class Client(str):
             def __del__(self) -> None:
                 gone[0] += 1
 
-        self.all: list[str] = [Name(f"m{number:05}") for number in range(count)]
+        self.all: list[str] = [Client(f"c{number:05}") for number in range(count)]
 
 
-def consumer(shard: Shard, names: Sequence[str]) -> None:
+def named(clients: Sequence[str]) -> dict[str, str]:
+    """A member of each client, by the member's id."""
+    return {f"m{number:05}": client for number, client in enumerate(clients)}
+
+
+def consumer(shard: Shard, clients: Sequence[str]) -> None:
+    names = named(clients)
     places = [TopicIdPartition(bytes(16), number) for number in range(len(names))]
     group = ConsumerGroup(
         "g",
-        members=SortedMap({name: ConsumerMember(name) for name in names}),
+        members=SortedMap({name: ConsumerMember(name, client_id=client) for name, client in names.items()}),
         targets=SortedMap({name: frozenset((place,)) for name, place in zip(names, places, strict=True)}),
         owners=SortedMap(zip(places, names, strict=True)),
     )
     shard.consumer.load({"g": HeldConsumerGroup(group, group)})
 
 
-def share(shard: Shard, names: Sequence[str]) -> None:
-    group = ShareGroup("g", members=SortedMap({name: ShareMember(name) for name in names}))
+def share(shard: Shard, clients: Sequence[str]) -> None:
+    members = {name: ShareMember(name, client_id=client) for name, client in named(clients).items()}
+    group = ShareGroup("g", members=SortedMap(members))
     shard.share.load({"g": HeldShareGroup(group, group)})
 
 
-def streams(shard: Shard, names: Sequence[str]) -> None:
+def streams(shard: Shard, clients: Sequence[str]) -> None:
+    names = named(clients)
     tasks = {name: Task("0", number) for number, name in enumerate(names)}
-    members = {name: StreamsMember(name, assigned=HeldTasks({task: 1})) for name, task in tasks.items()}
+    members = {
+        name: StreamsMember(name, client_id=names[name], assigned=HeldTasks({task: 1})) for name, task in tasks.items()
+    }
     owners = {task: Owner(name, name) for name, task in tasks.items()}
     group = StreamsGroup("g", members=SortedMap(members), owners=owners)
     shard.streams.load({"g": HeldStreamsGroup(group, group)})
@@ -84,10 +94,10 @@ def streams(shard: Shard, names: Sequence[str]) -> None:
 KINDS: Final = (consumer, share, streams)
 
 
-async def loaded(load: Callable[[Shard, Sequence[str]], None], names: Sequence[str], clock: ManualClock) -> Broker:
+async def loaded(load: Callable[[Shard, Sequence[str]], None], clients: Sequence[str], clock: ManualClock) -> Broker:
     """A broker with one group, all of whose members have sessions."""
     broker = await Broker(clock=clock, share=ShareSurroundings(FakeShareStates())).started()
-    load(shard_of(broker), names)
+    load(shard_of(broker), clients)
     await turns()
     return broker
 
@@ -104,18 +114,18 @@ async def counted(count: Callable[[], int], until: int) -> list[int]:
 
 @pytest.mark.parametrize("load", KINDS)
 async def test_one_group_is_let_go_of_in_turns(load: Any) -> None:
-    names = Names(MANY)
-    broker = await loaded(load, names.all, TickingClock())
-    names.all.clear()
-    assert names.gone[0] == 0
+    clients = Clients(MANY)
+    broker = await loaded(load, clients.all, TickingClock())
+    clients.all.clear()
+    assert clients.gone[0] == 0
     broker.groups.resign(0)
-    counts = await counted(lambda: names.gone[0], MANY)
+    counts = await counted(lambda: clients.gone[0], MANY)
     assert max(later - earlier for earlier, later in pairwise([0, *counts])) <= MOST_AT_ONCE
 
 
 @pytest.mark.parametrize("load", KINDS)
 async def test_whoever_still_reads_a_group_that_goes_sees_all_of_it(load: Any) -> None:
-    broker = await loaded(load, Names(MANY).all, ManualClock())
+    broker = await loaded(load, Clients(MANY).all, ManualClock())
     group: Any = next(
         found
         for kind in (shard_of(broker).consumer, shard_of(broker).share, shard_of(broker).streams)
@@ -130,14 +140,14 @@ async def test_whoever_still_reads_a_group_that_goes_sees_all_of_it(load: Any) -
 
 async def test_the_offsets_of_a_group_that_is_deleted_go_in_turns() -> None:
     broker = await Broker(clock=TickingClock()).started()
-    names = Names(MANY)
+    clients = Clients(MANY)
     shard = shard_of(broker)
-    while names.all:
-        partition = TopicPartition("t", len(names.all))
-        shard.commits.offsets.put("g", partition, CommittedOffset(1, -1, names.all.pop(), 0))
+    while clients.all:
+        partition = TopicPartition("t", len(clients.all))
+        shard.commits.offsets.put("g", partition, CommittedOffset(1, -1, clients.all.pop(), 0))
     shard.create_group("g")
     deleting = asyncio.ensure_future(broker.groups.delete_groups(["g"]))
-    counts = await counted(lambda: names.gone[0], MANY)
+    counts = await counted(lambda: clients.gone[0], MANY)
     assert max(later - earlier for earlier, later in pairwise([0, *counts])) <= MOST_AT_ONCE
     assert await deleting == [NONE]
     assert broker.groups.describe("g") is ErrorCode.GROUP_ID_NOT_FOUND
