@@ -27,6 +27,7 @@ NAMES = (
     "growth",
     "groups",
     "many_groups",
+    "large_groups",
     "recovery",
     "compaction",
     "state_log",

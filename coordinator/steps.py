@@ -4,8 +4,8 @@ Pure rules that take long are written so: `eosin.runtime.turns.outcome_in_turns`
 event loop, `finished` takes all of them now.
 """
 
-from collections.abc import Generator, Iterable
-from typing import Any, TypeVar
+from collections.abc import Generator
+from typing import TypeVar
 
 _T = TypeVar("_T")
 
@@ -21,12 +21,3 @@ def finished(steps: InSteps[_T]) -> _T:
         except StopIteration as end:
             outcome: _T = end.value
             return outcome
-
-
-def dropped(tables: Iterable[dict[Any, Any]]) -> InSteps[None]:
-    """Let go of what is in these tables, which nobody needs any more, one entry in each step: of 10,000 members at once
-    that takes 10 ms."""
-    for each in tables:
-        while each:
-            each.popitem()
-            yield

@@ -6,8 +6,12 @@ again is described once: the response would be many times what the broker holds.
 v4 has static members.
 """
 
+from collections.abc import Iterator
+from typing import Final
+
 from eosin.broker.services import Services
 from eosin.coordinator.groups.rules.group import Group, GroupState
+from eosin.coordinator.steps import InSteps
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext
 from eosin.network.many_items import made_for_each, once, weight_of, written
@@ -24,29 +28,47 @@ from eosin.protocol.wire.codec import EncodedBody
 from eosin.security.access import Access, on_each
 from eosin.security.authorized_operations import NOT_ASKED
 
+ITEMS_PER_MEMBER: Final = 3
+"""Of a description: the member, and its two lists of bytes."""
+
 
 async def handle(request: DescribeGroupsRequest, context: RequestContext, services: Services) -> Message | EncodedBody:
-    asked, session = request.include_authorized_operations, context.session
     names = await once(request.groups)
-    groups = (
-        _describe(group_id, context, services, session.operations(ResourceType.GROUP, group_id) if asked else NOT_ASKED)
-        if session.may(Operation.DESCRIBE, ResourceType.GROUP, group_id)
-        else DescribedGroup(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED, group_id=group_id)
-        for group_id in names
-    )
-    return await written(
-        ApiKey.DESCRIBE_GROUPS,
-        DescribeGroupsResponse(groups=tuple(await made_for_each(groups, weight_of(names), context, services))),
-        len(names),
-        context,
-    )
+    size = weight_of(names)
+    size += sum(await made_for_each((_size(name, services) for name in names), size, context, services))
+    made: list[DescribedGroup] = []
+
+    def work() -> Iterator[None]:
+        for group_id in names:
+            made.append((yield from _describe(group_id, request, context, services)))
+
+    await made_for_each(work(), size, context, services)
+    responses = [DescribeGroupsResponse(groups=tuple(made))]
+    made.clear()
+    return await written(ApiKey.DESCRIBE_GROUPS, responses.pop(), size, context)
 
 
-def _describe(group_id: str, context: RequestContext, services: Services, operations: int) -> DescribedGroup:
+def _size(group_id: str, services: Services) -> int:
+    """About how many items the description of a group has."""
+    group = services.groups.describe(group_id)
+    return ITEMS_PER_MEMBER * len(group.members) if isinstance(group, Group) else 0
+
+
+def _describe(
+    group_id: str, request: DescribeGroupsRequest, context: RequestContext, services: Services
+) -> InSteps[DescribedGroup]:
+    """Describe a group as it is now, a member in each step."""
+    yield
+    session = context.session
+    if not session.may(Operation.DESCRIBE, ResourceType.GROUP, group_id):
+        return DescribedGroup(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED, group_id=group_id)
+    operations = NOT_ASKED
+    if request.include_authorized_operations:
+        operations = session.operations(ResourceType.GROUP, group_id)
     group = services.groups.describe(group_id)
     if isinstance(group, Group):
         if group.state is not GroupState.DEAD:
-            return _described(group, operations)
+            return (yield from _described(group, operations))
         group = ErrorCode.GROUP_ID_NOT_FOUND
     if group is not ErrorCode.GROUP_ID_NOT_FOUND:
         return DescribedGroup(error_code=group, group_id=group_id)
@@ -66,19 +88,21 @@ def _why(group_id: str, services: Services) -> str:
     return f"Group {group_id} is not a classic group."
 
 
-def _described(group: Group, operations: int) -> DescribedGroup:
+def _described(group: Group, operations: int) -> InSteps[DescribedGroup]:
     stable = group.state is GroupState.STABLE
-    members = (
-        DescribedGroupMember(
-            member_id=member.member_id,
-            group_instance_id=member.instance_id,
-            client_id=member.client_id,
-            client_host=member.client_host,
-            member_metadata=member.metadata(group.protocol_name) if stable else b"",
-            member_assignment=member.assignment if stable else b"",
+    members: list[DescribedGroupMember] = []
+    for member in group.members.values():
+        members.append(
+            DescribedGroupMember(
+                member_id=member.member_id,
+                group_instance_id=member.instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                member_metadata=member.metadata(group.protocol_name) if stable else b"",
+                member_assignment=member.assignment if stable else b"",
+            )
         )
-        for member in group.members.values()
-    )
+        yield
     return DescribedGroup(
         group_id=group.group_id,
         group_state=group.state.value,

@@ -13,13 +13,16 @@ from eosin.coordinator.groups.rules.effects import JoinResult
 from eosin.coordinator.groups.rules.group import MOST_PROTOCOLS, protocol_bytes
 from eosin.model.resources import Operation
 from eosin.network.api import Api, RequestContext
+from eosin.network.many_items import made_for_each, written
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
+from eosin.protocol.types import Message
+from eosin.protocol.wire.codec import EncodedBody
 from eosin.security.access import Access, on_the_group
 
 
-async def handle(request: JoinGroupRequest, context: RequestContext, services: Services) -> JoinGroupResponse:
+async def handle(request: JoinGroupRequest, context: RequestContext, services: Services) -> Message | EncodedBody:
     if len(request.protocols) > MOST_PROTOCOLS:
         return refuse(request, context, ErrorCode.INVALID_REQUEST)
     protocols = tuple((protocol.name, protocol.metadata) for protocol in request.protocols)
@@ -45,10 +48,15 @@ async def handle(request: JoinGroupRequest, context: RequestContext, services: S
         client_host=context.client_host,
         api_version=context.api_version,
     )
-    return _response(result, context)
+    members = (JoinGroupResponseMember(each.member_id, each.instance_id, each.metadata) for each in result.members)
+    count = len(result.members)
+    made = await made_for_each(members, count, context, services)
+    return await written(ApiKey.JOIN_GROUP, _response(result, context, tuple(made)), count, context)
 
 
-def _response(result: JoinResult, context: RequestContext) -> JoinGroupResponse:
+def _response(
+    result: JoinResult, context: RequestContext, members: tuple[JoinGroupResponseMember, ...] = ()
+) -> JoinGroupResponse:
     protocol_name = result.protocol_name
     if protocol_name is None and context.api_version < 7:
         protocol_name = ""
@@ -60,9 +68,7 @@ def _response(result: JoinResult, context: RequestContext) -> JoinGroupResponse:
         leader=result.leader_id,
         skip_assignment=result.skip_assignment,
         member_id=result.member_id,
-        members=tuple(
-            JoinGroupResponseMember(member.member_id, member.instance_id, member.metadata) for member in result.members
-        ),
+        members=members,
     )
 
 

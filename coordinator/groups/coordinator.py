@@ -19,6 +19,7 @@ from uuid import UUID
 
 from msgspec.structs import replace
 
+from eosin.coordinator.groups import departures
 from eosin.coordinator.groups.consumer import classic_requests
 from eosin.coordinator.groups.consumer.ports import ClusterTopics, MayDescribe, may_describe_all
 from eosin.coordinator.groups.consumer.rules import validation
@@ -26,11 +27,9 @@ from eosin.coordinator.groups.consumer.rules.events import (
     ClassicHeartbeat,
     ConsumerHeartbeat,
     HeartbeatResult,
-    MembersLeft,
     Upgrade,
 )
 from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup
-from eosin.coordinator.groups.consumer.rules.targets import CHARS_PER_MEMBER
 from eosin.coordinator.groups.log.writer import PendingWrite
 from eosin.coordinator.groups.offset_requests import OffsetRequests
 from eosin.coordinator.groups.ports import GroupObserver
@@ -59,8 +58,6 @@ from eosin.storage.results.log_results import Marker
 
 _LOG: Final = logging.getLogger("eosin.coordinator.groups")
 
-MOST_REMOVED: Final = 100
-"""Members of a consumer group that one decision removes: some milliseconds, and a batch that every log takes."""
 NO_REQUEST: Final = 0
 """Of an event before anybody waits for its answer."""
 
@@ -417,25 +414,13 @@ class GroupCoordinator:
 
     async def remove_members(self, group_id: str, members: Sequence[LeavingMember]) -> LeaveResult:
         """LeaveGroup of a group of any kind; waits until it is durable that members of a consumer group are gone. Very
-        many go in parts, each with an epoch of its own."""
+        many go in parts, of a consumer group each with an epoch of its own."""
         shard = self._shards.of_group(group_id) if group_id else ErrorCode.INVALID_GROUP_ID
-        if isinstance(shard, ErrorCode) or group_id not in shard.consumer:
-            return self.leave(group_id, members)
-        errors: list[ErrorCode] = []
-        most = max(1, MOST_REMOVED // (1 + len(group_id) // CHARS_PER_MEMBER))
-        for first in range(0, len(members), most) or range(1):
-            if first:
-                await next_turn()
-                if not shard.is_active:  # another broker decides by now, and may know them
-                    return LeaveResult(ErrorCode.NOT_COORDINATOR)
-            part = tuple(members[first : first + most])
-            happened = shard.consumer.happen(group_id, MembersLeft(part))
-            error = await happened.written.wait()
-            if error is not ErrorCode.NONE:
-                return LeaveResult(error)
-            assert isinstance(happened.answer, LeaveResult)
-            errors += happened.answer.members
-        return LeaveResult(ErrorCode.NONE, tuple(errors))
+        if isinstance(shard, ErrorCode):
+            return LeaveResult(shard)
+        if group_id in shard.consumer:
+            return await departures.of_consumer_group(shard, group_id, members)
+        return await departures.of_classic_group(shard, group_id, members, partial(self.leave, group_id))
 
     def describe_consumer(self, group_id: str) -> ConsumerGroup | ErrorCode:
         """ConsumerGroupDescribe: the group as it is durable; GROUP_ID_NOT_FOUND when there is none of this kind."""

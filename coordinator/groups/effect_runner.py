@@ -6,11 +6,11 @@ durable at once) is decided only after the last of them. So the events of a part
 """
 
 import asyncio
-import itertools
 from asyncio import Future
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import chain, count
 from typing import Final, NamedTuple, assert_never
 
 from eosin.coordinator.groups.consumer.member_timers import MemberTimers
@@ -19,7 +19,15 @@ from eosin.coordinator.groups.log.writer import LogWriter
 from eosin.coordinator.groups.ports import GroupObserver
 from eosin.coordinator.groups.rules.config import GroupConfig
 from eosin.coordinator.groups.rules.decide import decide
-from eosin.coordinator.groups.rules.effects import Answer, CancelTimer, Effect, GroupReply, PersistGroup, StartTimer
+from eosin.coordinator.groups.rules.effects import (
+    Answer,
+    CancelTimer,
+    Effect,
+    GroupReply,
+    LeaveResult,
+    PersistGroup,
+    StartTimer,
+)
 from eosin.coordinator.groups.rules.events import (
     Completion,
     Event,
@@ -32,10 +40,14 @@ from eosin.coordinator.groups.rules.events import (
 )
 from eosin.coordinator.groups.rules.group import Group, GroupState, RequestId
 from eosin.coordinator.groups.rules.stats import GroupStats
+from eosin.coordinator.letting_go import dropped
 from eosin.protocol.errors import ErrorCode
 from eosin.runtime.clock import Clock
+from eosin.runtime.turns import SharedTurns, TurnQueue
 
-_request_ids: Final = itertools.count(1)
+REPLIES_AT_ONCE: Final = 40
+"""Requests that are answered in one turn of the event loop: what follows for each takes about 50 us."""
+_request_ids: Final = count(1)
 
 
 class ClassicTimerKey(NamedTuple):
@@ -50,8 +62,15 @@ class GroupEffectRunner:
     """Runs the events of one partition's groups through `decide`."""
 
     def __init__(
-        self, *, writer: LogWriter, clock: Clock, config: GroupConfig, holds_offsets: Callable[[str], bool]
+        self,
+        *,
+        writer: LogWriter,
+        clock: Clock,
+        config: GroupConfig,
+        turns: SharedTurns,
+        holds_offsets: Callable[[str], bool],
     ) -> None:
+        """Very many requests are answered in `turns`."""
         self.groups: dict[str, Group] = {}
         self.first_events: dict[str, Event] = {}
         """The first event of groups that were loaded: it happens in its turn, or before any other of the group."""
@@ -60,6 +79,7 @@ class GroupEffectRunner:
         self._writer = writer
         self._clock = clock
         self._config = config
+        self._turns = turns
         self._holds_offsets = holds_offsets
         self._timers = MemberTimers[ClassicTimerKey](clock, self._fired)
         """Each with the generation in which it was started."""
@@ -119,25 +139,32 @@ class GroupEffectRunner:
         return True
 
     def close(self) -> Iterator[None]:
-        """Stop every timer, and answer whoever waits: nothing happens any more. Returns steps that let go of a group
+        """Stop every timer: nothing happens any more. Returns steps that answer whoever waits, and let go of a group
         each: there may be very many."""
-        self.first_events.clear()
-        for group_id in dict.fromkeys(group_id for group_id, _ in self._waiting.values()):
-            self.happen(group_id, Unloaded())
-            self.groups.pop(group_id, None)
-        self._timers.close()
         groups, self.groups = self.groups, {}
-        return self._let_go(groups)
+        first_events, self.first_events = self.first_events, {}
+        waiting = list(dict.fromkeys(group_id for group_id, _ in self._waiting.values()))
+        return chain(self._let_go(groups, waiting), dropped((first_events, *self._timers.close())))
 
-    def _let_go(self, groups: dict[str, Group]) -> Iterator[None]:
-        """Report the end of groups in which nobody waits."""
+    def _let_go(self, groups: dict[str, Group], waiting: Sequence[str]) -> Iterator[None]:
+        """End the groups in which somebody waits, and then the others."""
+        for group_id in waiting:
+            if group_id in groups:
+                self._end(groups.pop(group_id))
+                yield
         while groups:
             _, group = groups.popitem()
             if self.observer is not None:
-                now_ms, event = self._clock.now_ms(), Unloaded()
-                after, _ = decide(group, event, now_ms=now_ms, config=self._config)
-                self.observer.decided(group, after, event, now_ms)
+                self._end(group)
             yield
+
+    def _end(self, group: Group) -> None:
+        """Answer who waits in a group that is not here any more, and report its end."""
+        now_ms, event = self._clock.now_ms(), Unloaded()
+        after, effects = decide(group, event, now_ms=now_ms, config=self._config)
+        if self.observer is not None:
+            self.observer.decided(group, after, event, now_ms)
+        self._reply([each for each in effects if isinstance(each, GroupReply)])
 
     def _decide(self, group_id: str, event: Event) -> None:
         group = self.groups.get(group_id)
@@ -150,17 +177,18 @@ class GroupEffectRunner:
             self.stats.completed_rebalances += 1
         if self.observer is not None:
             self.observer.decided(before, group, event, now_ms)
+        replies: list[GroupReply] = []
         for effect in effects:
-            self._carry_out(group, effect)
+            self._carry_out(group, effect, replies)
+        if replies:
+            self._reply(replies)
         if _left_no_trace(group) and not self._holds_offsets(group_id):
             del self.groups[group_id]
 
-    def _carry_out(self, group: Group, effect: Effect) -> None:
+    def _carry_out(self, group: Group, effect: Effect, replies: list[GroupReply]) -> None:
         match effect:
             case GroupReply():
-                _, waiting = self._waiting.pop(effect.request_id)
-                if not waiting.done():  # else the client is gone
-                    waiting.set_result(effect.answer)
+                replies.append(effect)
             case PersistGroup():
                 now_ms = self._clock.now_ms()
                 batch = group_records.batch([group_records.group_record(effect.group)], self._config, now_ms=now_ms)
@@ -172,6 +200,28 @@ class GroupEffectRunner:
                 self._timers.cancel(ClassicTimerKey(group.group_id, *effect.timer))
             case _:
                 assert_never(effect)
+
+    def _reply(self, replies: Sequence[GroupReply]) -> None:
+        """Answer requests: very many in turns, since each is encoded and sent in the turn after its answer."""
+        if len(replies) <= REPLIES_AT_ONCE:
+            for each in replies:
+                self._reply_to(each)
+            return
+        for each in replies:
+            if isinstance(each.answer, LeaveResult):  # whoever leaves does not wait
+                self._reply_to(each)
+        waiting = [each for each in replies if not isinstance(each.answer, LeaveResult)]
+        TurnQueue(self._clock, steps_per_turn=REPLIES_AT_ONCE, turns=self._turns).add(self._reply_to_each(waiting))
+
+    def _reply_to_each(self, replies: Sequence[GroupReply]) -> Iterator[None]:
+        for each in replies:
+            self._reply_to(each)
+            yield
+
+    def _reply_to(self, reply: GroupReply) -> None:
+        _, waiting = self._waiting.pop(reply.request_id)
+        if not waiting.done():  # else the client is gone
+            waiting.set_result(reply.answer)
 
     def _on_appended(self, group_id: str, what: Completion, error: ErrorCode, _: int) -> None:
         self.happen(group_id, GroupAppended(what) if error is ErrorCode.NONE else GroupAppendFailed(what, error))

@@ -52,6 +52,8 @@ class Commits:
         self._being_written: dict[str, dict[TopicPartition, int]] = {}
         self.before_commit: Callable[[str, Sequence[OffsetToCommit]], None] = lambda group_id, offsets: None
         """Called before offsets are written."""
+        self.let_go: Callable[[dict[Any, Any]], None] = lambda table: None
+        """Called with offsets that nobody needs any more: there may be very many."""
 
     def close(self) -> Iterator[dict[Any, Any]]:
         """Forget everything. Returns the tables that it was in: to let go of very many offsets takes long."""
@@ -181,7 +183,7 @@ class Commits:
         def all_settled(outcomes: Sequence[ErrorCode], base_offset: int) -> None:
             error = max(outcomes, key=bool)
             if error is ErrorCode.NONE:
-                self.offsets.remove_group(group_id)
+                self.let_go(self.offsets.remove_group(group_id))
             else:
                 for piece, outcome in zip(pieces, outcomes, strict=True):
                     if outcome is ErrorCode.NONE:

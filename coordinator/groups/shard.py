@@ -8,6 +8,7 @@ from asyncio import Future
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from functools import partial
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from eosin.coordinator.groups.clearing import readable
@@ -45,9 +46,10 @@ from eosin.coordinator.groups.streams.rules.records import all_records as all_of
 from eosin.coordinator.groups.streams.rules.records import end_records as end_of_streams_group
 from eosin.coordinator.groups.streams.streams_groups import StreamsGroups
 from eosin.coordinator.groups.subscriptions import KnownSubscription, Subscriptions
+from eosin.coordinator.letting_go import dropped
 from eosin.coordinator.ports import CoordinatorLog
 from eosin.coordinator.replay import until_committed
-from eosin.coordinator.steps import InSteps, dropped
+from eosin.coordinator.steps import InSteps
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import CorruptRecords, NewRecord
@@ -134,7 +136,9 @@ class Shard:
         self._writer = writer
         self._confirmations = OffsetConfirmations(writer=self._writer, clock=clock, config=config)
         self.commits = Commits(writer=self._writer, clock=clock, config=config, group_appears=self._group_appears)
-        self.runner = GroupEffectRunner(writer=writer, clock=session, config=config, holds_offsets=self.commits.holds)
+        self.runner = GroupEffectRunner(
+            writer=writer, clock=session, config=config, turns=turns, holds_offsets=self.commits.holds
+        )
         self.runner.observer = self.commits.observer = observer
         self.conversions = Conversions(self.runner, is_active=lambda: self.state is ShardState.ACTIVE)
         around = GroupSurroundings(writer, clock, session, config, topics, turns)
@@ -154,6 +158,7 @@ class Shard:
             settled=partial(_report, "delete the offsets of a deleted topic"),
         )
         self.commits.before_commit = self.deletions.before_commit
+        self.commits.let_go = self._let_go
         self.subscriptions = Subscriptions()
         self._deleted_topics: dict[str, None] = {}
         self._loaded_topics: frozenset[str] = frozenset()
@@ -207,8 +212,12 @@ class Shard:
             if self.state is ShardState.LOADING:
                 self.state = ShardState.FAILED
             return
-        if self.state is not ShardState.LOADING:
-            return  # closed meanwhile
+        read = (*loader.read, loaded.consumer_groups.groups, share.found, streams.found)
+        if self.state is not ShardState.LOADING:  # closed meanwhile, so nobody was given anything
+            unused = (loaded.held, share.held, streams.held, loader.groups, loaded.first_events)
+            gone = dropped(chain(unused, read, self.commits.close()))
+            self._in_turns(gone, steps_per_turn=DROPPED_PER_TURN)
+            return
         self._loaded_topics = frozenset(loader.topics)
         self.runner.groups, self.runner.first_events = loader.groups, loaded.first_events
         self.state = ShardState.ACTIVE
@@ -222,7 +231,6 @@ class Shard:
         self.deletions.resume(loader.doomed)
         if self._deleted_topics:
             self.forget_topics(self._deleted_topics)
-        read = (*loader.read, loaded.consumer_groups.groups, share.found, streams.found)
         self._in_turns(dropped(read), steps_per_turn=DROPPED_PER_TURN)
 
     async def _read(self, loader: Loader, share: LoadedShareGroups, streams: LoadedStreamsGroups) -> "_Loaded":
@@ -231,6 +239,9 @@ class Shard:
         loaded: list[_Loaded] = []
 
         def put_together() -> InSteps[None]:
+            for before in loaded:  # the log has grown since
+                yield from dropped((before.held, before.first_events, before.consumer_groups.groups))
+            loaded.clear()
             loaded.append((yield from self._put_together(loader, share, streams)))
 
         await loader.load(self.log, put_together, lambda steps: outcome_in_turns(steps, self._clock))
@@ -327,6 +338,11 @@ class Shard:
         self.streams.close()
         if was_active:  # else a loader still has them in its hands
             self._in_turns(dropped(self.commits.close()), steps_per_turn=DROPPED_PER_TURN)
+
+    def _let_go(self, offsets: dict[Any, Any]) -> None:
+        """Let go of the offsets of a group that is deleted."""
+        if len(offsets) > DROPPED_PER_TURN:
+            self._in_turns(dropped((offsets,)), steps_per_turn=DROPPED_PER_TURN)
 
     def _in_turns(self, work: Iterator[None], *, steps_per_turn: int) -> None:
         """Do work in the background, so many steps of it in a turn of the event loop at most."""

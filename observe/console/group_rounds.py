@@ -12,7 +12,7 @@ from eosin.coordinator.groups.streams.rules.group import StreamsMember
 from eosin.observe.console.rows import NAMED_MEMBERS, GroupRow, member_name
 from eosin.observe.console.tables import Table
 from eosin.observe.survey.any_group import AnyGroup, described, kind_of, live
-from eosin.observe.survey.group_positions import GroupPositions, behind
+from eosin.observe.survey.group_positions import GroupPositions, behind_in_slices
 from eosin.observe.survey.shared_partitions import SharedPartitions
 from eosin.observe.survey.slices import GROUP, Slices
 from eosin.protocol.errors import ErrorCode
@@ -75,7 +75,7 @@ class GroupRounds:
         if isinstance(group, ShareGroup):
             return await self._share_row(group)
         parts = await self._positions.of(name)
-        sums, last_commit_ms = behind(parts), groups.last_commit_ms(name)
+        sums, last_commit_ms = await behind_in_slices(parts), groups.last_commit_ms(name)
         grows = self._grows(name, sums.to_end, last_commit_ms)
         return GroupRow(
             name,

@@ -16,7 +16,7 @@ from eosin.coordinator.groups.share.rules.group import ShareGroup
 from eosin.model.cluster import Topic
 from eosin.observe.console.rounds import Rounds
 from eosin.observe.survey.any_group import live
-from eosin.observe.survey.group_positions import GroupPositions, behind
+from eosin.observe.survey.group_positions import GroupPositions, behind_in_slices
 from eosin.observe.survey.slices import GROUP, ROW, Slices, in_slices
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition, uuid_text
@@ -212,7 +212,7 @@ class TopicView:
                 left_out += 1
                 continue
             parts = [each for each in await self._positions.of(name) if each.partition.rpartition("-")[0] == topic]
-            sums = behind(parts)
+            sums = await behind_in_slices(parts)
             members = len(group.members)
             found.append(
                 GroupSeen(

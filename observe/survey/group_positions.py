@@ -4,6 +4,7 @@ leads; those that a member has and the group has committed nothing for included 
 import asyncio
 import contextlib
 from collections.abc import Iterable
+from operator import add
 from typing import Final, NamedTuple
 
 from eosin.broker.services import Services
@@ -14,7 +15,7 @@ from eosin.coordinator.groups.streams.rules.group import StreamsGroup
 from eosin.observe.explain.facts import GroupPartition
 from eosin.observe.survey.any_group import AnyGroup, described
 from eosin.observe.survey.assigned_partitions import AssignedPartitions, owned, read_by_tasks
-from eosin.observe.survey.slices import ROW, Slices
+from eosin.observe.survey.slices import ROW, Slices, in_slices
 from eosin.observe.survey.unread_records import UnreadRecords
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
@@ -23,6 +24,8 @@ MOST_BYTES: Final = 1024 * 1024
 """Bytes before a group in a partition in which its records are counted."""
 BYTES_PER_ROUND: Final = 2 * 1024 * 1024
 LONGEST_WAIT_S: Final = 0.2
+SUMMED: Final = 4
+"""Units of work of a partition that is summed up."""
 NOT_COUNTED: Final = -1
 NOTHING_COMMITTED: Final = -1
 
@@ -133,3 +136,12 @@ def behind(partitions: Iterable[GroupPartition]) -> Behind:
         uncommitted=sum(each.is_uncommitted for each in parts),
         to_end=sum(each.offsets_behind + each.undecided for each in parts),
     )
+
+
+async def behind_in_slices(partitions: Iterable[GroupPartition]) -> Behind:
+    """The same, of some partitions at a time: there may be very many."""
+    whole = behind(())
+    async for some in in_slices(partitions, SUMMED):
+        part = behind(some)
+        whole = Behind(*map(add, whole, part))._replace(is_exact=whole.is_exact and part.is_exact)
+    return whole

@@ -9,7 +9,7 @@ from loop_steps import LoopSteps
 from waiting import until
 
 from eosin.broker.handlers.registry import BY_KEY
-from eosin.coordinator.groups.rules.group import Group
+from eosin.coordinator.groups.rules.group import Group, GroupState, Member
 from eosin.coordinator.groups.rules.offset_store import CommittedOffset, OffsetStore
 from eosin.coordinator.groups.shard import Shard
 from eosin.coordinator.transactions.entries import TransactionEntry
@@ -22,6 +22,7 @@ from eosin.protocol.schemas.delete_groups import DeleteGroupsRequest
 from eosin.protocol.schemas.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from eosin.protocol.schemas.describe_client_quotas import DescribeClientQuotasRequest
 from eosin.protocol.schemas.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from eosin.protocol.schemas.describe_groups import DescribeGroupsRequest
 from eosin.protocol.schemas.describe_producers import DescribeProducersRequest, TopicRequest
 from eosin.protocol.schemas.describe_transactions import DescribeTransactionsRequest
 from eosin.protocol.schemas.list_groups import ListGroupsRequest
@@ -73,6 +74,15 @@ def hold_offsets(broker: GuardedBroker) -> None:
         shard.commits.offsets.put("held", TopicPartition("t-1", number), CommittedOffset(number, -1, "", 0))
 
 
+def hold_members(broker: GuardedBroker) -> None:
+    names = [f"m-{number}" for number in range(MANY)]
+    members = {name: Member(name, None, "c", "/h", 1_800_000, 60_000, (("range", bytes(40)),)) for name in names}
+    group = Group("large", GroupState.STABLE, 0, 1, "consumer", "range", names[0], members)
+    shard = broker.server.services.groups._shards.of_group("large")
+    assert isinstance(shard, Shard)
+    shard.groups["large"] = group
+
+
 def hold_quotas(broker: GuardedBroker) -> None:
     for number in range(MANY):
         broker.server.services.cluster.quotas.put(((USER, f"u-{number}"),), QuotaKey.REQUEST_PERCENTAGE, 1.0)
@@ -97,6 +107,11 @@ ASKED: dict[str, tuple[Callable[[GuardedBroker], None], ApiKey, Message]] = {
         DescribeProducersRequest((TopicRequest("t-0", (0,)),)),
     ),
     "all groups": (hold_groups, ApiKey.LIST_GROUPS, ListGroupsRequest()),
+    "a classic group of many members": (
+        hold_members,
+        ApiKey.DESCRIBE_GROUPS,
+        DescribeGroupsRequest(groups=("large",)),
+    ),
     "all quotas": (hold_quotas, ApiKey.DESCRIBE_CLIENT_QUOTAS, DescribeClientQuotasRequest()),
     "a transaction of many topics": (
         hold_transaction,

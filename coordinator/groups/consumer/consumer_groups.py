@@ -6,7 +6,7 @@ are in the log in the order of the decisions; what the log refuses was never dec
 again what is durable. The two values share what has not changed, and no step takes longer the more members there are.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 from typing import Final, NamedTuple
 
@@ -32,6 +32,7 @@ from eosin.coordinator.groups.consumer.rules.group import (
     ConsumerGroup,
     ConsumerMember,
     ConsumerMemberState,
+    ResolvedRegex,
     without_member,
 )
 from eosin.coordinator.groups.consumer.rules.targets import computation
@@ -41,6 +42,7 @@ from eosin.coordinator.groups.log.writer import PendingWrite
 from eosin.coordinator.groups.rules.config import ConsumerConfigOf
 from eosin.coordinator.groups.rules.group import Group
 from eosin.coordinator.groups.rules.write_errors import of_consumer_group
+from eosin.coordinator.steps import InSteps
 from eosin.protocol.errors import ErrorCode
 
 SESSIONS_PER_TURN: Final = 1000
@@ -86,7 +88,9 @@ class ConsumerGroups(HeldGroups[ConsumerGroup, HeldConsumerGroup]):
         self._computations = TargetComputations(clock=around.clock, keep=self._target_computed)
         self._leaving: dict[str, HeldConsumerGroup] = {}
         """Groups that have become classic ones, until it is durable that they have."""
-        self._search = RegexSearch(topics=around.topics, clock=around.clock, found=self._regexes_found)
+        self._search = RegexSearch(
+            topics=around.topics, clock=around.clock, prepared=self._regexes_prepared, found=self._regexes_found
+        )
         self.observer: ConsumerGroupObserver | None = None
         self.config_of: ConsumerConfigOf = config_of or (lambda _: around.config.consumer)
 
@@ -339,6 +343,13 @@ class ConsumerGroups(HeldGroups[ConsumerGroup, HeldConsumerGroup]):
         if wanted:
             held.searched_version = version
             self._search.begin(group_id, sorted(wanted), may_describe)
+
+    def _regexes_prepared(self, group_id: str, resolved: Mapping[str, ResolvedRegex]) -> InSteps[None]:
+        """Compute the hash of the topics that the group will be subscribed to, which may be very many."""
+        group = self.current(group_id)
+        if group is not None:
+            names = group.counts.names.union(*(each.topics for each in resolved.values()))
+            yield from self._hashes.prepared(names, self._topics.topics, self._topics.metadata_version)
 
     def _regexes_found(self, group_id: str, event: RegexesResolved) -> None:
         if group_id in self._held and not self.is_going(group_id):

@@ -5,6 +5,7 @@ values: the one that requests are decided by, and the durable one.
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from eosin.coordinator.groups.consumer.member_timers import MemberTimers, TimerKey
@@ -20,13 +21,13 @@ from eosin.coordinator.groups.log import records as group_records
 from eosin.coordinator.groups.log.writer import LogWriter, Settled
 from eosin.coordinator.groups.rules.config import GroupConfig
 from eosin.coordinator.groups.rules.stats import GroupStats
-from eosin.coordinator.steps import dropped
+from eosin.coordinator.letting_go import dropped, parts_of
 from eosin.protocol.records.batch import NewRecord
 from eosin.runtime.clock import Clock
 from eosin.runtime.turns import SharedTurns, TurnQueue
 
 DROPPED_PER_TURN: Final = 1000
-"""Groups, and records of a load, that nobody needs any more: each takes a microsecond."""
+"""Groups, records of a load, and parts of a large group, that nobody needs any more: each takes some microseconds."""
 
 _Group = TypeVar("_Group")
 
@@ -121,9 +122,11 @@ class HeldGroups(Generic[_Group, _Held]):
         return self._timers.run_out(TimerKey(group_id, ConsumerTimerKind.SESSION, member_id))
 
     def _stop(self) -> None:
-        """Stop every timer, and forget all groups: there may be very many, so they go in turns."""
+        """Stop every timer, and forget all groups: there may be very many, or one of very many members, so they go in
+        turns."""
         held, self._held = self._held, {}
-        self._in_turns(dropped((held, self._timers.close())), steps_per_turn=DROPPED_PER_TURN)
+        gone = chain(dropped((held,), _parts_of_held), dropped(self._timers.close()))
+        self._in_turns(gone, steps_per_turn=DROPPED_PER_TURN)
 
     def _in_turns(self, work: Iterator[None], *, steps_per_turn: int) -> None:
         """Do work in the background, so many steps of it in a turn of the event loop at most."""
@@ -143,3 +146,7 @@ class HeldGroups(Generic[_Group, _Held]):
                         self._timers.start(key, delay_ms, epoch=epoch)
                 case CancelMemberTimer(timer):
                     self._timers.cancel(TimerKey(group_id, *timer))
+
+
+def _parts_of_held(held: HeldGroup[Any]) -> list[Any]:
+    return parts_of(held.current, held.durable)

@@ -11,6 +11,7 @@ from eosin.coordinator.groups.consumer.rules.records import end_records as end_o
 from eosin.coordinator.groups.log import records as group_records
 from eosin.coordinator.groups.log.loader import Loader
 from eosin.coordinator.groups.log.replayed_groups import ReplayedGroups
+from eosin.coordinator.letting_go import dropped
 from eosin.coordinator.steps import InSteps
 from eosin.protocol.records.batch import NewRecord
 from eosin.protocol.records.scan import KeyValue
@@ -46,7 +47,7 @@ class LoadedGroups(Generic[_Group, _Record]):
 
     def read(self) -> InSteps[None]:
         """Put together the groups of what was read so far."""
-        self._left = {}
+        yield from dropped((self._left, self._found.groups))  # of what was read before
         records = yield from self._loader.records_of(self._kinds)
         self._found = yield from self._replayed(records)
 

@@ -12,11 +12,13 @@ all that is in the log, also what was appended meanwhile: nothing can come betwe
 
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterator
+from itertools import chain
 from typing import Any, Final
 
 from eosin.coordinator.groups.log.records import NO_GROUP_KEY, GroupWritten, OffsetWritten, ended_topic, read
 from eosin.coordinator.groups.rules.group import Group
 from eosin.coordinator.groups.rules.offset_store import CommittedOffset, OffsetStore
+from eosin.coordinator.letting_go import dropped
 from eosin.coordinator.ports import CoordinatorLog
 from eosin.coordinator.replay import exhaust, replay
 from eosin.coordinator.steps import InSteps, finished
@@ -79,7 +81,15 @@ class Loader:
     @property
     def read(self) -> tuple[dict[Any, Any], ...]:
         """The tables that were read, which nobody needs once the groups are in place."""
-        return self.of_other_kinds, self.group_times, self._groups, self._settled, self._decoded
+        return (
+            self.of_other_kinds,
+            self.group_times,
+            self._groups,
+            self._settled,
+            self._decoded,
+            self._tombstones,
+            self.group_offsets,
+        )
 
     async def load(
         self,
@@ -177,7 +187,7 @@ class Loader:
 
     def _put_together(self, then: Callable[[], InSteps[None]]) -> InSteps[None]:
         """The same, a record in each step; from the beginning, whatever an earlier try has left."""
-        self.groups, self.group_offsets = {}, {}
+        yield from dropped(chain((self.groups, self.group_offsets), self._offsets.tables()))
         self.topics, self.doomed = set(), set()
         self._offsets.clear()
         for record in self._groups.values():

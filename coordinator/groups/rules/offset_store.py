@@ -127,11 +127,12 @@ class OffsetStore:
         for producer_id in list(self._holders.get(group_id, {}).get(partition, {})):
             self.remove_pending(producer_id, group_id, partition)
 
-    def remove_group(self, group_id: str) -> None:
-        """Tombstones of all that a group has."""
-        self._committed.pop(group_id, None)
+    def remove_group(self, group_id: str) -> dict[TopicPartition, CommittedOffset]:
+        """Tombstones of all that a group has. Returns what was committed, for whoever lets go of it piece by piece."""
+        committed = self._committed.pop(group_id, {})
         for partition in list(self.pending(group_id)):
             self.remove(group_id, partition)
+        return committed
 
     def remove_pending(self, producer_id: int, group_id: str, partition: TopicPartition) -> None:
         """A tombstone inside of a transaction: takes back what that transaction had pending."""

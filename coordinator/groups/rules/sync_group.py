@@ -1,5 +1,7 @@
 """SyncGroup (groups.md 7): members fetch their assignment, which the leader brings."""
 
+from typing import Any
+
 from msgspec.structs import replace
 
 from eosin.coordinator.groups.rules.decision import GroupDecision
@@ -67,9 +69,10 @@ def _store_assignment(decision: GroupDecision, request: Sync) -> None:
     decision.persist(record, AssignmentStored(group.generation_id, assignments))
 
 
-def _assigned(group: Group, assignments: tuple[tuple[str, bytes], ...]) -> dict[str, Member]:
+def _assigned(group: Group, assignments: tuple[tuple[str, bytes], ...], **changes: Any) -> dict[str, Member]:
+    """The members with their assignments, and with `changes` of each: there may be thousands."""
     given = dict(assignments)
-    return {name: replace(member, assignment=given.get(name, b"")) for name, member in group.members.items()}
+    return {name: replace(member, assignment=given.get(name, b""), **changes) for name, member in group.members.items()}
 
 
 def assignment_stored(decision: GroupDecision, stored: AssignmentStored) -> None:
@@ -78,7 +81,7 @@ def assignment_stored(decision: GroupDecision, stored: AssignmentStored) -> None
     if not _is_current(group, stored):
         return  # a rebalance overtook the write; the assignment belongs to a generation that is gone
     waiting = [(member.member_id, member.syncing) for member in group.members.values() if member.syncing is not None]
-    members = {name: replace(member, syncing=None) for name, member in _assigned(group, stored.assignments).items()}
+    members = _assigned(group, stored.assignments, syncing=None)
     decision.enter(GroupState.STABLE, members=members, storing=False)
     for member_id, request_id in waiting:
         decision.reply_assignment(request_id, members[member_id])

@@ -9,6 +9,7 @@ from eosin.coordinator.groups.share.log.replay import replayed_in_steps
 from eosin.coordinator.groups.share.rules.group import ShareGroup
 from eosin.coordinator.groups.share.rules.records import ShareRecord, end_records
 from eosin.coordinator.groups.share.share_groups import HeldShareGroup, ShareGroups
+from eosin.coordinator.letting_go import dropped
 from eosin.coordinator.steps import InSteps
 
 SHARE_KIND_KEYS: Final = KIND_KEYS
@@ -27,16 +28,17 @@ class LoadedShareGroups(LoadedGroups[ShareGroup, ShareRecord]):
             encoded=encoded,
             end_records=end_records,
         )
-        self._held: dict[str, HeldShareGroup] = {}
+        self.held: dict[str, HeldShareGroup] = {}
+        """The groups that are ready to begin."""
 
     def hold(self) -> InSteps[None]:
         """Make the groups ready to begin."""
-        self._held = {}
+        yield from dropped((self.held,))
         for group in self._hand_over():
-            self._held[group.group_id] = HeldShareGroup(group, group)
+            self.held[group.group_id] = HeldShareGroup(group, group)
             yield
 
     def give(self, groups: ShareGroups) -> None:
         """Have the groups begin."""
         groups.broken = frozenset(self._found.broken)
-        groups.load(self._held)
+        groups.load(self.held)

@@ -12,6 +12,7 @@ from eosin.coordinator.groups.streams.log.replay import replayed_in_steps
 from eosin.coordinator.groups.streams.rules.group import StreamsGroup
 from eosin.coordinator.groups.streams.rules.records import StreamsRecord, end_records
 from eosin.coordinator.groups.streams.streams_groups import HeldStreamsGroup, StreamsGroups
+from eosin.coordinator.letting_go import dropped
 from eosin.coordinator.steps import InSteps
 
 STREAMS_KIND_KEYS: Final = KIND_KEYS
@@ -30,18 +31,19 @@ class LoadedStreamsGroups(LoadedGroups[StreamsGroup, StreamsRecord]):
             encoded=encoded,
             end_records=end_records,
         )
-        self._held: dict[str, HeldStreamsGroup] = {}
+        self.held: dict[str, HeldStreamsGroup] = {}
+        """The groups that are ready to begin."""
 
     def hold(self, endpoint_epoch: int) -> InSteps[None]:
         """Make the groups ready to begin with this epoch of their endpoints."""
-        self._held = {}
+        yield from dropped((self.held,))
         for each in self._hand_over():
             time_ms = self._loader.group_times.get(key_of_group(each.group_id), -1)
             group = replace(each, state_timestamp_ms=time_ms, endpoint_epoch=endpoint_epoch)
-            self._held[group.group_id] = HeldStreamsGroup(group, group)
+            self.held[group.group_id] = HeldStreamsGroup(group, group)
             yield
 
     def give(self, groups: StreamsGroups) -> None:
         """Have the groups begin."""
         groups.broken = frozenset(self._found.broken)
-        groups.load(self._held)
+        groups.load(self.held)

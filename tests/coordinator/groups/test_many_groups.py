@@ -163,6 +163,18 @@ async def test_a_load_that_is_overtaken_leaves_nothing(kind: Any, after: int, is
     assert (overtaken.group_count, overtaken.refusal, sessions(overtaken)) == (0, ErrorCode.NOT_COORDINATOR, 0)
 
 
+async def test_a_load_that_is_overtaken_lets_go_of_what_it_had_in_turns() -> None:
+    broker = await with_many(streams, MANY)
+    broker.groups.elect(0, lambda: ("t",))
+    overtaken = shard_of(broker)
+    with LoopSteps() as steps:
+        await asyncio.sleep(0)
+        broker.groups.resign(0)
+        await until(lambda: not broker.groups._loads and not overtaken._turns._waiting)
+    assert steps.longest_s < MOST_S, (steps.longest, steps.longest_s)
+    await broker.groups.stop()
+
+
 @pytest.mark.parametrize("kind", KINDS)
 async def test_groups_of_all_partitions_are_loaded_and_lose_their_members_in_the_same_turns(kind: Any) -> None:
     clock = JumpingClock()

@@ -3,11 +3,14 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
+from heapq import merge
+from itertools import islice
 from struct import Struct
 from typing import Final, Protocol
 
 from xxhash import xxh3_64_intdigest
 
+from eosin.coordinator.steps import InSteps, finished
 from eosin.protocol.names import Uuid
 
 
@@ -34,6 +37,7 @@ RacksOf = Callable[[str], PartitionRacks]
 """The racks of a topic's partitions, by its name."""
 HASH_VERSION: Final = 0
 """Apache Kafka's number of this way to hash, and the first byte of each topic."""
+_VERSION: Final = bytes([HASH_VERSION])
 _LONG: Final = Struct("<q")
 _INT: Final = Struct("<i")
 
@@ -47,27 +51,38 @@ def metadata_hash(names: Iterable[str], topics: Topics, racks_of: RacksOf = no_r
     """A signed number of 64 bits that is another one if any of these topics has come, gone, come back, grown or moved
     to other racks; 0 for no topics. It is Apache Kafka's, so that a coordinator of either kind takes the other's word
     for it."""
+    return finished(hash_in_steps(names, topics, racks_of))
+
+
+def hash_in_steps(names: Iterable[str], topics: Topics, racks_of: RacksOf = no_racks) -> InSteps[int]:
+    """The same, a topic in each step."""
     hashed = bytearray()
-    for name in sorted(names):
+    left, runs = iter(names), list[list[str]]()
+    while run := sorted(islice(left, SORTED_AT_ONCE)):
+        runs.append(run)
+        yield
+    for name in merge(*runs):
         topic = topics.get(name)
         if topic is not None:
             hashed += _LONG.pack(topic_hash(name, topic.topic_id, topic.partitions, racks_of(name)))
+        yield
     return _signed(xxh3_64_intdigest(bytes(hashed))) if hashed else 0
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=20_000)
 def topic_hash(name: str, topic_id: Uuid, partitions: int, racks: PartitionRacks = NO_RACKS) -> int:
     """The hash of one topic, a signed number of 64 bits. That of 10,000 partitions takes a few milliseconds, and every
     group that is subscribed to the topic needs it."""
-    hashed = bytearray([HASH_VERSION])
-    hashed += topic_id[7::-1] + topic_id[:7:-1]  # two numbers of 64 bits, the last byte first
-    hashed += _text(name) + _INT.pack(partitions)
+    ids = topic_id[7::-1] + topic_id[:7:-1]  # two numbers of 64 bits, the last byte first
+    hashed = _VERSION + ids + _text(name) + _INT.pack(partitions) + _partitions(partitions, racks)
+    return _signed(xxh3_64_intdigest(hashed))
+
+
+@lru_cache(maxsize=16)
+def _partitions(count: int, racks: PartitionRacks) -> bytes:
+    """The partitions of a topic as its hash has them: many topics have as many, in the same racks."""
     known = {each: b"".join(map(_counted, each)) for each in frozenset(racks)}
-    for partition in range(partitions):
-        hashed += _INT.pack(partition)
-        if racks:
-            hashed += known[racks[partition]]
-    return _signed(xxh3_64_intdigest(bytes(hashed)))
+    return b"".join(_INT.pack(each) + (known[racks[each]] if racks else b"") for each in range(count))
 
 
 def _text(text: str) -> bytes:
@@ -88,6 +103,8 @@ def _signed(value: int) -> int:
 HashOf = Callable[[frozenset[str]], int]
 """The hash of topics as they are now, by their names."""
 MOST_REMEMBERED: Final = 100
+SORTED_AT_ONCE: Final = 1000
+"""Names that one step sorts: a millisecond."""
 
 
 class TopicHashes:
@@ -100,13 +117,23 @@ class TopicHashes:
 
     def of(self, names: frozenset[str], topics: Topics, version: int) -> int:
         """The hash of `topics`, which are those of this version of the metadata."""
-        if version != self._version or len(self._known) >= MOST_REMEMBERED:
-            self._known.clear()
-            self._version = version
-        found = self._known.get(names)
+        found = self._of(version).get(names)
         if found is None:
             found = self._known[names] = metadata_hash(names, topics, self._racks_of)
         return found
+
+    def prepared(self, names: frozenset[str], topics: Topics, version: int) -> InSteps[None]:
+        """Remember the hash before anybody asks for it: that of 100,000 topics takes a fifth of a second."""
+        if names not in self._of(version):
+            found = yield from hash_in_steps(names, topics, self._racks_of)
+            self._of(version)[names] = found
+
+    def _of(self, version: int) -> dict[frozenset[str], int]:
+        """The hashes by names, for this version of the metadata, which is the last."""
+        if version != self._version or len(self._known) >= MOST_REMEMBERED:
+            self._known.clear()
+            self._version = version
+        return self._known
 
 
 def topic_ids(names: Iterable[str], topics: Topics) -> frozenset[Uuid]:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Generic, Protocol, TypeVar
 
 from eosin.coordinator.groups.streams.assignors.tasks import (
+    NO_TASKS,
     MemberTasks,
     Task,
     TaskCount,
@@ -51,8 +52,8 @@ def assign_in_steps(
     `standby_replicas` where there are too few processes."""
     if not members:
         return {}
-    dealing = _Dealing(members, previous)
-    yield
+    dealing = _Dealing()
+    yield from dealing.begin(members, previous)
     tasks = [Task(name, number) for name, subtopology in subtopologies.items() for number in range(subtopology.tasks)]
     yield from dealing.deal_active(tasks)
     if standby_replicas:
@@ -158,25 +159,34 @@ class _LeastLoaded(Generic[_R]):
 class _Dealing:
     """Tasks as they are dealt out."""
 
-    def __init__(self, members: Sequence[TaskMember], previous: TaskTarget) -> None:
-        processes: dict[str, _Process] = {}
+    def __init__(self) -> None:
         self.holders: dict[str, _Holder] = {}
+        self._processes: tuple[_Process, ...] = ()
+        self._queue: _LeastLoaded[_Process] = _LeastLoaded()
+        self._owners: dict[Task, _Holder] = {}
+        self._copies: dict[Task, list[_Holder]] = {}
+
+    def begin(self, members: Sequence[TaskMember], previous: TaskTarget) -> Iterator[None]:
+        """Take the members in, with what each had: one of them in each step."""
+        processes: dict[str, _Process] = {}
         for member in sorted(members):
-            process = processes.setdefault(member.process_id, _Process(member.process_id))
+            process = processes.get(member.process_id)
+            if process is None:
+                process = processes[member.process_id] = _Process(member.process_id)
             holder = self.holders[member.member_id] = _Holder(member.member_id, process)
             process.holders += 1
             process.queue.put(holder)
+            yield
         self._processes = tuple(processes.values())
-        self._queue: _LeastLoaded[_Process] = _LeastLoaded()
         for process in self._processes:
             self._queue.put(process)
-        self._owners: dict[Task, _Holder] = {}
-        self._copies: dict[Task, list[_Holder]] = {}
+            yield
         for holder in self.holders.values():
-            had = previous.get(holder.member_id, MemberTasks())
+            had = previous.get(holder.member_id, NO_TASKS)
             self._owners.update((task, holder) for task in had.active)
             for task in had.standby:
                 self._copies.setdefault(task, []).append(holder)
+            yield
 
     def _give(self, task: Task, holder: _Holder, *, as_standby: bool = False) -> None:
         (holder.standby if as_standby else holder.active).add(task)
@@ -213,7 +223,11 @@ class _Dealing:
         return min(copies, key=_load) if copies else None
 
     def _deal_rest(self, tasks: Sequence[Task]) -> Iterator[None]:
-        turns = [(each.turn, each) for each in self._processes]
+        turns: list[tuple[tuple[int, float, str], _Process]] = []
+        for number, each in enumerate(self._processes if tasks else ()):
+            turns.append((each.turn, each))
+            if not number % PER_STEP:
+                yield
         heapq.heapify(turns)
         for number, task in enumerate(tasks):
             process = turns[0][1]

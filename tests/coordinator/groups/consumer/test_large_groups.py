@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any, Final
@@ -10,23 +10,29 @@ from typing import Any, Final
 import pytest
 from consumer_group import topic
 from group_fakes import Broker, turns
+from loop_steps import LoopSteps
 from manual_clock import ManualClock, PausingClock
 from waiting import until
 
 from eosin.coordinator.groups.consumer.assignors.assignment import Steps
 from eosin.coordinator.groups.consumer.ports import NoTopics
+from eosin.coordinator.groups.consumer.regex_search import ASKED_AT_ONCE
 from eosin.coordinator.groups.consumer.rules import targets
 from eosin.coordinator.groups.consumer.rules.events import ConsumerHeartbeat, HeartbeatResult
 from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup, ConsumerGroupState
 from eosin.coordinator.groups.consumer.rules.targets import MOST_AT_ONCE
 from eosin.coordinator.groups.consumer.target_computation import RETRY_MS
-from eosin.coordinator.groups.coordinator import MOST_REMOVED
+from eosin.coordinator.groups.departures import MOST_REMOVED
 from eosin.coordinator.groups.rules.config import ConsumerGroupConfig, GroupConfig
 from eosin.coordinator.groups.rules.events import LeavingMember
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records.header import read_header
+from eosin.runtime.clock import SystemClock
 
 NONE: Final = ErrorCode.NONE
+TOPICS: Final = 8_000
+MOST_S: Final = 0.025
+"""Of processor time, in one step of the event loop."""
 MANY: Final = MOST_AT_ONCE + 10
 """Members whose target is computed beside the decisions."""
 
@@ -132,6 +138,34 @@ async def test_joins_of_many_members_share_few_targets_and_all_partitions_find_a
     assert len(crowd.group.owners) == 8
     largest = max(map(len, crowd.broker.log.written))
     assert largest < 64 * 1024, "a batch that grows with the group will be too large for a log"
+
+
+async def test_a_regular_expression_that_very_many_topics_match_is_resolved_in_turns() -> None:
+    clock: Any = SystemClock()  # by which turns end
+    crowd = Crowd(1, clock=clock)
+    known = crowd.broker.topics.topics
+    assert isinstance(known, dict)
+    known |= {f"topic-{number * 7919 % 100_003:06}": topic(f"topic-{number}", 1) for number in range(TOPICS)}
+    await crowd.joined()
+    asked: list[int] = []
+
+    def may_describe(names: Sequence[str]) -> list[bool]:
+        asked.append(len(names))
+        return [not name.endswith("7") for name in names]
+
+    async def subscribe(regex: str) -> None:
+        request = ConsumerHeartbeat("r", 0, rebalance_timeout_ms=300_000, regex=regex, owned=frozenset())
+        await crowd.broker.groups.consumer_heartbeat("g", request, may_describe=may_describe)
+        await until(lambda: regex in crowd.group.regexes, every_s=0)
+
+    await subscribe("orders")  # the first one of a process has the encoder of its record made
+    with LoopSteps() as steps:
+        await subscribe("topic-.*")
+    assert crowd.group.regexes["topic-.*"].topics == {
+        name for name in known if name.startswith("topic-") and not name.endswith("7")
+    }
+    assert max(asked) <= ASKED_AT_ONCE
+    assert steps.longest_s < MOST_S, (steps.longest, steps.longest_s)
 
 
 async def test_a_target_that_the_log_refuses_is_computed_again_when_a_second_has_passed() -> None:

@@ -1,15 +1,23 @@
 """Timers of members: one deadline serves all, and those that run out together do so in turns."""
 
 from itertools import pairwise
+from unittest.mock import patch
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from manual_clock import ManualClock, PausingClock, TickingClock
 from waiting import settled
 
-from eosin.coordinator.groups.consumer.member_timers import LEAST_DROPPED, MemberTimers, TimerKey
+from eosin.coordinator.groups.consumer import member_timers
+from eosin.coordinator.groups.consumer.member_timers import LEAST_DROPPED, SWEPT_AT_ONCE, MemberTimers, TimerKey
 from eosin.coordinator.groups.consumer.rules.events import ConsumerTimerKind
 from eosin.runtime.turns import TURN_MS
 
 SESSION_MS = 45_000
+MANY = 2_000
+NOBODY = 0
+STEPS = st.lists(st.tuples(st.integers(NOBODY, 12), st.integers(-20, 50)), max_size=60)
 
 
 def key(member: int) -> TimerKey:
@@ -83,7 +91,54 @@ def test_timers_that_are_gone_are_not_kept_for_their_time() -> None:
     for _ in range(1000):
         fired.start(0, 2**31 - 1)
         fired.timers.cancel(key(0))
-    assert len(fired.timers._queue) <= LEAST_DROPPED + 2
+        assert len(fired.timers._queue) + len(fired.timers._swept) <= 2 * LEAST_DROPPED
+
+
+def test_of_very_many_timers_that_go_one_after_the_other_none_looks_at_many() -> None:
+    """Half of them were looked at by one."""
+    looks = [0]
+
+    class Counting(MemberTimers[TimerKey]):
+        def _counts(self, entry: tuple[float, int, TimerKey]) -> bool:
+            looks[-1] += 1
+            return super()._counts(entry)
+
+    timers = Counting(ManualClock(), lambda key, epoch: None)
+    for member in range(MANY):
+        timers.start(key(member), SESSION_MS, epoch=1)
+    for member in range(MANY):
+        looks.append(0)
+        timers.cancel(key(member))
+    assert 0 < max(looks) <= SWEPT_AT_ONCE
+    assert not timers._queue
+    assert not timers._swept
+
+
+@pytest.mark.parametrize("least", [0, LEAST_DROPPED])
+@given(STEPS)
+def test_timers_run_out_when_they_are_due_whatever_was_started_and_cancelled(
+    least: int, steps: list[tuple[int, int]]
+) -> None:
+    """A step below 0 ms cancels the timer of a member, one of a few starts it, and one of no member lets time pass."""
+    with patch.object(member_timers, "LEAST_DROPPED", least):
+        fired = Fired(ManualClock())
+        due: dict[str, int] = {}
+        for member, ms in steps:
+            now_ms = int(fired.clock.running_ms())
+            if member == NOBODY:
+                fired.clock.advance(abs(ms))
+                over = {name for name, at_ms in due.items() if at_ms <= now_ms + abs(ms)}
+                assert {name for name, *_ in fired.seen} == over
+                assert len(fired.seen) == len(over)
+                fired.seen.clear()
+                due = {name: at_ms for name, at_ms in due.items() if name not in over}
+            elif ms < 0:
+                fired.timers.cancel(key(member))
+                due.pop(key(member).member_id, None)
+            else:
+                fired.start(member, ms)
+                due[key(member).member_id] = now_ms + ms
+            assert len(fired.timers) == len(due)
 
 
 def test_while_nobody_is_waited_for_there_is_no_deadline() -> None:

@@ -13,7 +13,7 @@ from eosin.coordinator.groups.consumer.ports import NoTopics
 from eosin.coordinator.groups.consumer.rules.events import ConsumerHeartbeat, HeartbeatResult
 from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup, ConsumerMemberState
 from eosin.coordinator.groups.consumer.rules.topics import PartitionRacks
-from eosin.coordinator.groups.coordinator import MOST_REMOVED
+from eosin.coordinator.groups.departures import MOST_REMOVED
 from eosin.coordinator.groups.offset_requests import Committer
 from eosin.coordinator.groups.rules.config import ConsumerGroupConfig, GroupConfig
 from eosin.coordinator.groups.rules.events import LeavingMember

@@ -8,6 +8,7 @@ from consumer_group import NamedTopic, topic
 
 from eosin.coordinator.groups.consumer.rules.topics import (
     MOST_REMEMBERED,
+    SORTED_AT_ONCE,
     PartitionRacks,
     TopicHashes,
     metadata_hash,
@@ -48,6 +49,29 @@ def test_hashes_of_many_groups_take_bounded_memory_and_stay_right() -> None:
         hashes.of(frozenset({"orders", str(number)}), topics, 1)
     assert len(hashes._known) <= MOST_REMEMBERED
     assert hashes.of(NAMES, topics, 1) == metadata_hash(NAMES, topics)
+
+
+def test_a_hash_of_very_many_topics_is_prepared_in_steps_and_is_the_same() -> None:
+    names = frozenset(f"topic-{number * 7919 % 10_007}" for number in range(2 * SORTED_AT_ONCE + 1))
+    topics = Topics(**dict.fromkeys(names, 1))
+    hashes, most = TopicHashes(), 0
+    steps = hashes.prepared(names, topics, 1)
+    looks = topics.looks
+    for _ in steps:
+        most, looks = max(most, topics.looks - looks), topics.looks
+    assert (most, topics.looks) == (1, len(names))
+    assert hashes.of(names, topics, 1) == metadata_hash(names, Topics(**dict.fromkeys(names, 1)))
+    assert topics.looks == len(names), "it was known"
+    assert [*hashes.prepared(names, topics, 1)] == []
+
+
+def test_a_hash_that_is_overtaken_by_other_topics_while_it_is_prepared_is_not_taken_for_theirs() -> None:
+    hashes, before, after = TopicHashes(), Topics(orders=1, audit=1), Topics(orders=2, audit=1)
+    steps = hashes.prepared(NAMES, before, 1)
+    next(steps)
+    assert hashes.of(NAMES, after, 2) == metadata_hash(NAMES, Topics(orders=2, audit=1))
+    assert all(each is None for each in steps)
+    assert hashes.of(NAMES, after, 2) == metadata_hash(NAMES, Topics(orders=2, audit=1))
 
 
 ORDERS = NamedTopic(bytes.fromhex("01020304050607081112131415161718"), 3)

@@ -1,12 +1,15 @@
 """The assignor `sticky` of streams groups: every task once, evenly, near its state, few moves (streams-groups.md 5)."""
 
+import sys
 from collections import Counter
 from random import Random
+from types import FrameType
+from typing import Any
 
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from eosin.coordinator.groups.streams.assignors.sticky import assign, tasks_of
+from eosin.coordinator.groups.streams.assignors.sticky import PER_STEP, assign, assign_in_steps, tasks_of
 from eosin.coordinator.groups.streams.assignors.tasks import MemberTasks, Task, TaskCount, TaskMember, TaskTarget
 
 STATELESS = {"0": TaskCount(6, is_stateful=False)}
@@ -98,3 +101,23 @@ def test_every_task_runs_once_and_no_process_has_a_task_twice(
     chance.shuffle(group)
     assert assign(group, topology, before, standby_replicas=replicas) == target
     assert assign(group, topology, target, standby_replicas=replicas) == target
+
+
+def test_no_step_goes_through_all_members() -> None:
+    """The first one took 30 ms of 10,000."""
+    many = members(*(f"p{number:05}" for number in range(10 * PER_STEP)))
+    previous = {"m0": MemberTasks(tasks(0))}
+    steps = assign_in_steps(many, {"0": TaskCount(2, is_stateful=True)}, previous, standby_replicas=1)
+    calls = [0]
+
+    def note(frame: FrameType, event: str, _: Any) -> None:
+        calls[-1] += event == "call"
+
+    sys.setprofile(note)
+    try:
+        for _ in steps:
+            calls.append(0)
+    finally:
+        sys.setprofile(None)
+    assert len(calls) > len(many)
+    assert max(calls) < len(many), calls.index(max(calls))
