@@ -59,7 +59,7 @@ class RegexSearch:
     async def _search(self, group_id: str, patterns: tuple[str, ...], may_describe: MayDescribe) -> None:
         await next_turn()  # a topic that comes has all groups look for theirs
         version, names = self._topics.metadata_version, tuple(self._topics.topics)
-        matched: dict[str, list[str]] = {pattern: [] for pattern in patterns}
+        matched: dict[str, list[str]] = {pattern: [] for pattern in patterns if problem_of(pattern) is None}
         await exhaust(_matching(names, matched))
         allowed = set()
         candidates = sorted({name for some in matched.values() for name in some})
@@ -72,15 +72,12 @@ class RegexSearch:
             for pattern, some in matched.items()
         }
         self._running.pop(group_id, None)
-        self._found(group_id, RegexesResolved(resolved))
+        self._found(group_id, RegexesResolved(resolved, frozenset(patterns).difference(matched)))
 
 
 def _matching(names: tuple[str, ...], matched: Mapping[str, list[str]]) -> Iterator[None]:
     for pattern, found in matched.items():
-        try:
-            matches = matcher(pattern)
-        except InvalidPattern:  # a member of another version of Eosin, or of Apache Kafka, has brought it
-            continue
+        matches = matcher(pattern)
         shows_internal = pattern.startswith(INTERNAL)
         for name in names:
             if (shows_internal or name not in INTERNAL_TOPICS) and matches(name):
