@@ -100,7 +100,7 @@ class RegexesResolved(msgspec.Struct, frozen=True, gc=False):
 
     resolved: Mapping[str, ResolvedRegex]
     unreadable: frozenset[str] = frozenset()
-    """Those that this coordinator cannot read: members have brought them to another one."""
+    """Regular expressions that this coordinator cannot read: members have brought them to another one."""
 
 
 class TargetsComputed(msgspec.Struct, frozen=True, gc=False):
