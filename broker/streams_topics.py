@@ -6,7 +6,7 @@ heartbeat intervals, and every answer tells of it meanwhile.
 
 import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from eosin.coordinator.groups.streams.topology.topology import InternalTopic
 from eosin.protocol.errors import ErrorCode
@@ -36,9 +36,10 @@ class StreamsTopics:
     async def create(
         self, topics: Sequence[InternalTopic], context: "RequestContext", *, heartbeat_interval_ms: int
     ) -> str:
-        """Create these topics in the name of a member's client, as far as they are not there, and wait for it. Returns
-        what has failed of late, as sentences; empty if nothing has."""
-        waited = []
+        """Create these topics in the name of a member's client, as far as they are not there, and wait for it, a
+        heartbeat interval at most: who is not answered cannot say that it lives. Returns what has failed of late, or is
+        still under way, as sentences; empty if all are there."""
+        waited: list[asyncio.Task[str | None]] = []
         for topic in topics:
             failure = self._failures.get(topic.name)
             if failure is not None and self._clock.elapsed_ms() < failure[0]:
@@ -46,10 +47,25 @@ class StreamsTopics:
             self._failures.pop(topic.name, None)
             waited.append(self._creation(topic, context, heartbeat_interval_ms))
         if waited:
-            await asyncio.wait(waited)
+            await self._wait(waited, most_ms=heartbeat_interval_ms)
+        under_way = sum(not each.done() for each in waited)
         told = [failure[1] for topic in topics if (failure := self._failures.get(topic.name)) is not None]
-        more = f" {len(told) - MOST_TOLD} more have failed." if len(told) > MOST_TOLD else ""
-        return " ".join(told[:MOST_TOLD]) + more
+        more = [f"{len(told) - MOST_TOLD} more have failed."] if len(told) > MOST_TOLD else []
+        if under_way:
+            more.append(f"{under_way} are still being created.")
+        return " ".join(told[:MOST_TOLD] + more)
+
+    async def _wait(self, creations: "Sequence[asyncio.Task[str | None]]", *, most_ms: int) -> None:
+        """Wait until all have ended, or for so long; they go on."""
+        ends: tuple[asyncio.Future[Any], ...] = (
+            asyncio.ensure_future(asyncio.wait(creations)),
+            asyncio.ensure_future(self._clock.sleep(most_ms)),
+        )
+        try:
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for each in ends:
+                each.cancel()
 
     def _creation(
         self, topic: InternalTopic, context: "RequestContext", heartbeat_interval_ms: int

@@ -9,7 +9,7 @@ that no topic has is 100 for each of its partitions. (v0 stored offsets in ZooKe
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from eosin.broker.requests.group_topics import partition_count, topic_name
+from eosin.broker.requests.group_topics import partition_count, topic_id_of, topic_name
 from eosin.broker.services import Services
 from eosin.coordinator.groups.offset_requests import Committer
 from eosin.coordinator.groups.rules.offset_store import NO_EXPIRY, OffsetToCommit
@@ -18,7 +18,7 @@ from eosin.network.api import Api, RequestContext
 from eosin.network.many_items import ITEMS_PER_TURN, by_topic, connection_held, list_in_turns, pieces, size_of
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
-from eosin.protocol.names import TopicPartition
+from eosin.protocol.names import ZERO_UUID, TopicPartition, Uuid
 from eosin.protocol.schemas.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestTopic,
@@ -68,15 +68,18 @@ async def _handle_many(
 class _CheckedTopic:
     """A topic of the request, and what there is of it."""
 
-    __slots__ = ("count", "name", "refused", "topic")
+    __slots__ = ("count", "name", "refused", "topic", "topic_id")
 
-    def __init__(self, topic: OffsetCommitRequestTopic, name: str, refused: ErrorCode | None, count: int) -> None:
+    def __init__(
+        self, topic: OffsetCommitRequestTopic, name: str, refused: ErrorCode | None, count: int, topic_id: Uuid
+    ) -> None:
         self.topic = topic
         self.name = name
         self.refused = refused
         """The error of every partition; None where it depends on the partition."""
         self.count = count
         """Number of partitions that may be committed."""
+        self.topic_id = topic_id
 
     def offsets(self, expires: int) -> Iterator[OffsetToCommit]:
         """The offsets of the partitions that exist."""
@@ -89,6 +92,7 @@ class _CheckedTopic:
                     each.committed_metadata,
                     each.commit_timestamp,
                     expires,
+                    self.topic_id,
                 )
 
     def responses(self, error_of: Callable[[TopicPartition], ErrorCode]) -> Iterator[OffsetCommitResponsePartition]:
@@ -106,7 +110,9 @@ def _check(topic: OffsetCommitRequestTopic, context: RequestContext, services: S
     by_id = context.api_version >= FIRST_TOPIC_ID_VERSION
     name = topic_name(services, topic.name, topic.topic_id, by_id=by_id)
     refused = _refusal(name, context)
-    return _CheckedTopic(topic, name or "", refused, 0 if name is None or refused else partition_count(services, name))
+    if name is None or refused:
+        return _CheckedTopic(topic, "", refused, 0, ZERO_UUID)
+    return _CheckedTopic(topic, name, refused, partition_count(services, name), topic_id_of(services, name))
 
 
 def _expires(request: OffsetCommitRequest, services: Services) -> int:

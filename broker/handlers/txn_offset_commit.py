@@ -9,7 +9,7 @@ that does not exist is 3 for itself; the others are committed. v6 names topics b
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from eosin.broker.requests.group_topics import partition_count, topic_name
+from eosin.broker.requests.group_topics import partition_count, topic_id_of, topic_name
 from eosin.broker.requests.timeout_errors import error_sent
 from eosin.broker.services import Services
 from eosin.coordinator.groups.offset_requests import Committer
@@ -19,7 +19,7 @@ from eosin.network.api import Api, RequestContext
 from eosin.network.many_items import ITEMS_PER_TURN, by_topic, connection_held, list_in_turns, pieces, size_of
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
-from eosin.protocol.names import ProducerIdAndEpoch, TopicPartition
+from eosin.protocol.names import ZERO_UUID, ProducerIdAndEpoch, TopicPartition, Uuid
 from eosin.protocol.schemas.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestTopic,
@@ -72,15 +72,23 @@ async def _handle_many(
 class _CheckedTxnTopic:
     """A topic of the request, and what there is of it."""
 
-    __slots__ = ("count", "name", "topic", "unknown")
+    __slots__ = ("count", "name", "topic", "topic_id", "unknown")
 
-    def __init__(self, topic: TxnOffsetCommitRequestTopic, name: str, count: int, unknown: ErrorCode) -> None:
+    def __init__(
+        self,
+        topic: TxnOffsetCommitRequestTopic,
+        name: str,
+        count: int,
+        unknown: ErrorCode,
+        topic_id: Uuid = ZERO_UUID,
+    ) -> None:
         self.topic = topic
         self.name = name
         self.count = count
         """Number of partitions that may be committed."""
         self.unknown = unknown
         """The error of the others."""
+        self.topic_id = topic_id
 
     def offsets(self) -> Iterator[OffsetToCommit]:
         """The offsets of the partitions that exist and may be read."""
@@ -91,6 +99,7 @@ class _CheckedTxnTopic:
                     each.committed_offset,
                     each.committed_leader_epoch,
                     each.committed_metadata,
+                    topic_id=self.topic_id,
                 )
 
     def responses(self, error_of: Callable[[TopicPartition], ErrorCode]) -> Iterator[TxnOffsetCommitResponsePartition]:
@@ -108,7 +117,8 @@ def _check(topic: TxnOffsetCommitRequestTopic, context: RequestContext, services
     if name is None:
         return _CheckedTxnTopic(topic, "", 0, ErrorCode.UNKNOWN_TOPIC_ID)
     if context.session.may(Operation.READ, ResourceType.TOPIC, name):
-        return _CheckedTxnTopic(topic, name, partition_count(services, name), UNKNOWN)
+        count, topic_id = partition_count(services, name), topic_id_of(services, name)
+        return _CheckedTxnTopic(topic, name, count, UNKNOWN, topic_id)
     return _CheckedTxnTopic(topic, name, 0, DENIED)
 
 

@@ -2,13 +2,19 @@
 (groups.md 8)."""
 
 from eosin.broker.services import Services
-from eosin.protocol.names import Uuid
+from eosin.protocol.names import ZERO_UUID, Uuid
 
 
 def partition_count(services: Services, topic: str) -> int:
     """Number of partitions that a topic has; 0 when there is no such topic."""
     known = services.cluster.topics.get(topic)
     return 0 if known is None else known.partitions
+
+
+def topic_id_of(services: Services, topic: str) -> Uuid:
+    """The id that a topic has now, which its committed offsets keep; zeros when there is no such topic."""
+    known = services.cluster.topics.get(topic)
+    return ZERO_UUID if known is None else known.topic_id
 
 
 def topic_name(services: Services, name: str, topic_id: Uuid, *, by_id: bool) -> str | None:

@@ -26,7 +26,7 @@ from eosin.coordinator.groups.subscriptions import KnownSubscription
 from eosin.coordinator.ports import Requester
 from eosin.coordinator.transactions.ports import TransactionVerifier
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, ProducerIdAndEpoch, TopicPartition
+from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, ZERO_UUID, ProducerIdAndEpoch, TopicPartition
 from eosin.runtime.clock import Clock
 from eosin.runtime.turns import in_turns, next_turn
 
@@ -43,6 +43,9 @@ DELETED_PER_TURN: Final = 500
 _PATIENCE_MS: Final = 500
 _PAUSE_MS: Final = 10
 """Old clients fail on CONCURRENT_TRANSACTIONS, so theirs is retried here first, for that long and that often."""
+_BY_ID: Final = 10
+_TXN_BY_ID: Final = 6
+"""The first versions of OffsetCommit and TxnOffsetCommit that name topics by id."""
 _KNOWS_CONCURRENT: Final = 4
 """The first version of TxnOffsetCommit whose clients retry that themselves: to Java 2.5 to 3.7, which speak version 3,
 it is fatal."""
@@ -119,7 +122,7 @@ class OffsetRequests:
             return [error] * len(offsets)
         if group is not None and committer.member_id in group.members and checks.keeps_session_alive(group):
             shard.runner.restart_session(group, committer.member_id)
-        fitting, answers = self._split(offsets)
+        fitting, answers = self._split(shard, offsets, by_id=api_version >= _BY_ID)
         if fitting:
             write = PendingWrite()
             shard.commits.commit(group_id, fitting, write)
@@ -176,13 +179,23 @@ class OffsetRequests:
             return ErrorCode.POLICY_VIOLATION
         return error
 
-    def _split(self, offsets: Sequence[OffsetToCommit]) -> tuple[Sequence[OffsetToCommit], list[ErrorCode]]:
-        """The offsets whose metadata is short enough, and the answers to the others in their places."""
-        limit = self._config.offset_metadata_max_bytes
-        answers = [
-            ErrorCode.NONE if checks.metadata_fits(each.metadata, limit) else ErrorCode.OFFSET_METADATA_TOO_LARGE
-            for each in offsets
-        ]
+    def _split(
+        self, shard: Shard, offsets: Sequence[OffsetToCommit], *, by_id: bool
+    ) -> tuple[Sequence[OffsetToCommit], list[ErrorCode]]:
+        """The offsets that may be written, and the answers to the others in their places: those with long metadata, and
+        of topics that were made anew since the request came, of which it may not replace a commit. `by_id`: its version
+        names topics by id."""
+        limit, topics = self._config.offset_metadata_max_bytes, shard.consumer.topics
+        gone = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+        def problem(offset: OffsetToCommit) -> ErrorCode:
+            topic = topics.get(offset.partition.topic)
+            if topic is not None and offset.topic_id not in (ZERO_UUID, topic.topic_id):
+                return gone
+            fits = checks.metadata_fits(offset.metadata, limit)
+            return ErrorCode.NONE if fits else ErrorCode.OFFSET_METADATA_TOO_LARGE
+
+        answers = [problem(each) for each in offsets]
         if not any(answers):
             return offsets, answers
         return [each for each, answer in zip(offsets, answers, strict=True) if not answer], answers
@@ -251,7 +264,7 @@ class OffsetRequests:
         if error is not ErrorCode.NONE:
             self._note_refusal(group_id, group, error, committer, producer)
             return [error] * len(offsets)
-        fitting, answers = self._split(offsets)
+        fitting, answers = self._split(shard, offsets, by_id=api_version >= _TXN_BY_ID)
         if fitting:
             write = PendingWrite()
             shard.commits.commit_in_transaction(
@@ -378,6 +391,9 @@ class OffsetRequests:
             wanted = list(held)
             if shard.deletions.are_under_way:
                 wanted = [each for each in wanted if not shard.deletions.dooms(group_id, each)]
+            if len(wanted) <= FETCHED_PER_TURN:  # of more, those that do not count are left out in the end
+                pending = store.is_pending if require_stable else _never
+                wanted = [each for each in wanted if pending(group_id, each) or shard.committed(group_id, each)]
 
         def fetched(partition: TopicPartition) -> FetchedOffset:
             if require_stable and store.is_pending(group_id, partition):
@@ -413,8 +429,8 @@ class OffsetRequests:
         return ErrorCode.NOT_COORDINATOR if error is ErrorCode.COORDINATOR_NOT_AVAILABLE else error
 
     def _fetch_one(self, shard: Shard, group_id: str, partition: TopicPartition) -> FetchedOffset:
-        value = shard.commits.offsets.get(group_id, partition)
-        if value is None or shard.deletions.dooms(group_id, partition):
+        value = shard.committed(group_id, partition)
+        if value is None:
             return FetchedOffset(partition)
         return FetchedOffset(partition, value.offset, value.leader_epoch, value.metadata)
 
@@ -448,14 +464,13 @@ class OffsetRequests:
         if isinstance(shard, ErrorCode):
             return shard, []
         group = shard.groups.get(group_id)
-        if group is None and (consumer_group := shard.consumer.durable(group_id)) is not None:
-            subscribed = consumer_group.subscribed_names()
-            answers = [_SUBSCRIBED if each.topic in subscribed else ErrorCode.NONE for each in partitions]
-            return await self._delete_unsubscribed(shard, group_id, partitions, answers)
-        if group is None and (streams := shard.streams.durable(group_id)) is not None:
-            subscribed = streams.subscribed_names()
-            answers = [_SUBSCRIBED if each.topic in subscribed else ErrorCode.NONE for each in partitions]
-            return await self._delete_unsubscribed(shard, group_id, partitions, answers)
+        for kind in (shard.consumer, shard.streams) if group is None else ():
+            # Who joins counts at once: its records are in the log before the tombstones.
+            held = None if kind.is_going(group_id) else kind.current(group_id)
+            if held is not None:
+                subscribed = held.subscribed_names()
+                answers = [_SUBSCRIBED if each.topic in subscribed else ErrorCode.NONE for each in partitions]
+                return await self._delete_unsubscribed(shard, group_id, partitions, answers)
         if group is None or group.state is GroupState.DEAD:
             return ErrorCode.GROUP_ID_NOT_FOUND, []
         if group.state is not GroupState.EMPTY and group.protocol_type != CONSUMER_PROTOCOL:
@@ -522,6 +537,10 @@ class _Transaction:
             return True
         known, transaction = self._first
         return known is shard and shard.commits.offsets.transaction_of(self._producer_id) is transaction
+
+
+def _never(group_id: str, partition: TopicPartition) -> bool:
+    return False
 
 
 def _unstable(partition: TopicPartition) -> FetchedOffset:

@@ -33,6 +33,7 @@ from eosin.coordinator.groups.rules.config import ConsumerConfigOf, GroupConfig,
 from eosin.coordinator.groups.rules.events import BecameClassic, DeleteFailed, Deleting, Event, GroupLoaded
 from eosin.coordinator.groups.rules.expiry import Subscribed, expired_offsets, may_vanish
 from eosin.coordinator.groups.rules.group import Group, GroupState
+from eosin.coordinator.groups.rules.offset_store import CommittedOffset
 from eosin.coordinator.groups.rules.stats import GroupStats
 from eosin.coordinator.groups.share.loading import SHARE_KIND_KEYS, LoadedShareGroups
 from eosin.coordinator.groups.share.log.records import encoded as encoded_of_share_group
@@ -357,14 +358,22 @@ class Shard:
     def become_classic(self, group_id: str) -> ErrorCode:
         """Put an empty classic group in the place of an empty consumer or streams group, whose offsets stay. Returns
         the log's error."""
-        if group_id in self.streams:
-            records = encoded_of_streams_group(group_id, end_of_streams_group(self.streams.forget(group_id)))
-        else:
-            records = encoded(group_id, end_records(self.consumer.remove(group_id)))
-        self.create_group(group_id)
+        streams, consumer_group = self.streams.current(group_id), self.consumer.current(group_id)
+        records: list[NewRecord] = []
+        if streams is not None:
+            records = encoded_of_streams_group(group_id, end_of_streams_group(streams))
+        elif consumer_group is not None:
+            records = encoded(group_id, end_records(consumer_group))
         written = PendingWrite()
         self.consumer.write(records, written)
-        return written.error
+        if written.error is not ErrorCode.NONE:
+            return written.error  # the log still has the group, and so it stays
+        if streams is not None:
+            self.streams.forget(group_id)
+        else:
+            self.consumer.remove(group_id)
+        self.create_group(group_id)
+        return ErrorCode.NONE
 
     def _group_appears(self, group_id: str) -> None:
         """Offsets of a group have become durable: at the latest now it exists."""
@@ -437,6 +446,15 @@ class Shard:
         tombstones = encoded_of_streams_group(group_id, end_of_streams_group(self.streams.begin_end(group_id)))
         self.deletions.delete_group(group_id, partitions, tombstones, on_settled)
 
+    def committed(self, group_id: str, partition: TopicPartition) -> CommittedOffset | None:
+        """The committed offset of a partition; None where there is none, or where it was committed for a topic that had
+        the name before (groups.md 9)."""
+        value = self.commits.offsets.get(group_id, partition)
+        if value is None or self.deletions.dooms(group_id, partition):
+            return None
+        topic = self.consumer.topics.get(partition.topic)
+        return value if topic is None or value.may_be_of(topic.topic_id) else None
+
     # Offsets that go away by themselves
 
     def expire(self) -> "Iterator[Future[Any] | None]":
@@ -445,8 +463,8 @@ class Shard:
         waits for the future, if there is any."""
         left = EXPIRED_AT_ONCE
         for group_id in (*self.groups, *self.consumer.ids(), *self.streams.ids()):
-            if self.commits.is_being_written(group_id):
-                continue  # looked at again in the next pass
+            if self.commits.is_being_written(group_id) or self.has_broken(group_id):
+                continue  # looked at again in the next pass; of one that cannot be read nobody knows who needs what
             partitions = list(self.commits.offsets.committed(group_id))
             for start in range(0, len(partitions) or 1, EXPIRED_AT_ONCE):
                 if left <= 0:
@@ -494,6 +512,8 @@ class Shard:
             return expired, self._delete_with_offsets if may_vanish(group) else None
         for kind, end in ((self.consumer, self._end_consumer_group), (self.streams, self._end_streams_group)):
             held = kind.current(group_id) if group is None and not kind.is_going(group_id) else None
+            if isinstance(held, ConsumerGroup) and not held.knows_its_topics:
+                return [], None
             if held is not None:
                 expired = expired_of_consumer_group(
                     held,

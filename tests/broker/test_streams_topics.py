@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from manual_clock import ManualClock
+from waiting import settled
 
 from eosin.broker.streams_topics import StreamsTopics
 from eosin.coordinator.groups.streams.topology.topology import InternalTopic
@@ -75,3 +76,19 @@ async def test_a_failure_is_told_and_tried_again_after_two_intervals() -> None:
     clock.advance(2 * INTERVAL_MS)
     assert await creates.create(topics(*names), CONTEXT, heartbeat_interval_ms=INTERVAL_MS) == ""
     assert len(controller.asked) == 2 * len(names)
+
+
+async def test_a_creation_that_takes_long_is_told_after_an_interval_and_goes_on() -> None:
+    controller, clock = Controller(), ManualClock()
+    creates = made(controller, clock)
+    controller.is_free.clear()
+    for _ in range(2):
+        asking = asyncio.ensure_future(creates.create(topics("a", "b"), CONTEXT, heartbeat_interval_ms=INTERVAL_MS))
+        await settled()
+        clock.advance(INTERVAL_MS)
+        assert await asking == "2 are still being created."
+    controller.is_free.set()
+    assert await creates.create(topics("a", "b"), CONTEXT, heartbeat_interval_ms=INTERVAL_MS) == ""
+    assert controller.asked == ["a", "b"]
+    await settled()
+    assert not [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]

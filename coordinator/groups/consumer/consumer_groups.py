@@ -266,7 +266,7 @@ class ConsumerGroups(HeldGroups[ConsumerGroup, HeldConsumerGroup]):
     def _is_lost(self, group_id: str, held: HeldConsumerGroup) -> None:
         """Forget what the group has decided since it was durable: a look at its topics, parts of a target, the end of
         members' sessions."""
-        held.seen_version = -1
+        held.seen_version = held.searched_version = -1
         self._computations.cancel(group_id)
         if not held.in_flight and self._held.get(group_id) is held:
             self._start_timers([held.current])
@@ -352,8 +352,9 @@ class ConsumerGroups(HeldGroups[ConsumerGroup, HeldConsumerGroup]):
             yield from self._hashes.prepared(names, self._topics.topics, self._topics.metadata_version)
 
     def _regexes_found(self, group_id: str, event: RegexesResolved) -> None:
-        if group_id in self._held and not self.is_going(group_id):
-            self.happen(group_id, event)
+        held = self._held.get(group_id)
+        if held is not None and not held.is_going and self.happen(group_id, event).is_refused:
+            held.searched_version = -1  # what the log did not take is to be found again
 
     # Targets
 

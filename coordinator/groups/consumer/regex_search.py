@@ -72,22 +72,19 @@ class RegexSearch:
     async def _search(self, group_id: str, patterns: tuple[str, ...], may_describe: MayDescribe) -> None:
         await next_turn()  # a topic that comes has all groups look for theirs
         version, names = self._topics.metadata_version, tuple(self._topics.topics)
-        matched: dict[str, set[str]] = {pattern: set() for pattern in patterns}
+        matched: dict[str, set[str]] = {pattern: set() for pattern in patterns if problem_of(pattern) is None}
         await exhaust(_matching(names, matched))
         await exhaust(_hide_others(names, matched, may_describe))
         now_ms = self._clock.now_ms()
         resolved = {pattern: ResolvedRegex(frozenset(found), version, now_ms) for pattern, found in matched.items()}
         await outcome_in_turns(self._prepared(group_id, resolved), self._clock)
         self._running.pop(group_id, None)
-        self._found(group_id, RegexesResolved(resolved))
+        self._found(group_id, RegexesResolved(resolved, frozenset(patterns).difference(matched)))
 
 
 def _matching(names: tuple[str, ...], matched: Mapping[str, set[str]]) -> Iterator[None]:
     for pattern, found in matched.items():
-        try:
-            matches = matcher(pattern)
-        except InvalidPattern:  # a member of another version of Eosin, or of Apache Kafka, has brought it
-            continue
+        matches = matcher(pattern)
         shows_internal = pattern.startswith(INTERNAL)
         for name in names:
             if (shows_internal or name not in INTERNAL_TOPICS) and matches(name):

@@ -1,8 +1,8 @@
 """Records of `__consumer_offsets`, to and from what the coordinator keeps in memory (groups.md 12).
 
-Written versions are those that every reader of Kafka 2.1 and later understands: offsets v3, or v1 when the commit
-carries its own expiry (which has no room for the leader epoch), groups v3. Whatever is written here is read back the
-same.
+Written versions: offsets v4, which tell the id of their topic (as Apache Kafka 4.1 and later writes them, and 3.5 and
+later reads them), v3 where that is not known, or v1 when the commit carries its own expiry (which has room for neither
+the id nor the leader epoch); groups v3. Whatever is written here is read back the same.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ from typing import Final
 from eosin.coordinator.groups.rules.config import GroupConfig
 from eosin.coordinator.groups.rules.group import Group, GroupState, Member
 from eosin.coordinator.groups.rules.offset_store import NO_EXPIRY, CommittedOffset, OffsetToCommit
-from eosin.protocol.names import TopicPartition
+from eosin.protocol.names import ZERO_UUID, TopicPartition, Uuid
 from eosin.protocol.records.batch import Compression, NewRecord, Record, build_batch
 from eosin.protocol.records.internal import decode_key, decode_value, encode_key, encode_value
 from eosin.protocol.records.scan import KeyValue
@@ -27,6 +27,7 @@ from eosin.protocol.schemas.records.consumer_offsets import (
 )
 
 _OFFSET_VERSION: Final = 3
+_OFFSET_VERSION_WITH_TOPIC_ID: Final = 4
 _OFFSET_VERSION_WITH_EXPIRY: Final = 1
 _GROUP_VERSION: Final = 3
 
@@ -55,8 +56,12 @@ def offset_record(group_id: str, commit: OffsetToCommit, *, now_ms: int) -> NewR
         metadata=commit.metadata or "",
         commit_timestamp=now_ms if commit.commit_timestamp_ms < 0 else commit.commit_timestamp_ms,
         expire_timestamp=commit.expire_timestamp_ms,
+        topic_id=commit.topic_id,
     )
-    version = _OFFSET_VERSION if commit.expire_timestamp_ms == NO_EXPIRY else _OFFSET_VERSION_WITH_EXPIRY
+    if commit.expire_timestamp_ms != NO_EXPIRY:
+        version = _OFFSET_VERSION_WITH_EXPIRY
+    else:
+        version = _OFFSET_VERSION if commit.topic_id == ZERO_UUID else _OFFSET_VERSION_WITH_TOPIC_ID
     return NewRecord(_offset_key(group_id, commit.partition), encode_value(value, version))
 
 
@@ -219,7 +224,14 @@ def _offset(record: Record | KeyValue) -> CommittedOffset:
         commit_timestamp_ms=value.commit_timestamp,
         expire_timestamp_ms=value.expire_timestamp,
         record_offset=record.offset,
+        topic_id=_shared(value.topic_id),
     )
+
+
+@lru_cache(maxsize=_REMEMBERED_KEYS)
+def _shared(topic_id: Uuid) -> Uuid:
+    """The same id, once for the many offsets of a topic."""
+    return topic_id
 
 
 def _group(group_id: str, value: GroupMetadataValue) -> Group:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from eosin.protocol.names import TopicPartition
+from eosin.protocol.names import ZERO_UUID, TopicPartition, Uuid
 
 NO_EXPIRY: Final = -1
 
@@ -28,6 +28,12 @@ class CommittedOffset:
     """Set only by commits of versions 2 to 4 that carry their own retention time."""
     record_offset: int = -1
     """The log offset of the record that carries it."""
+    topic_id: Uuid = ZERO_UUID
+    """The topic that it was committed for; zeros where its record does not say."""
+
+    def may_be_of(self, topic_id: Uuid) -> bool:
+        """False if it was committed for another topic, which had the name of this one before."""
+        return self.topic_id in (ZERO_UUID, topic_id)
 
 
 class OffsetToCommit(NamedTuple):
@@ -41,6 +47,8 @@ class OffsetToCommit(NamedTuple):
     """-1: now."""
     expire_timestamp_ms: int = NO_EXPIRY
     """-1: by the broker's retention."""
+    topic_id: Uuid = ZERO_UUID
+    """The topic that had the name when the request came; zeros if that is not known."""
 
     def committed(self, *, now_ms: int, record_offset: int) -> CommittedOffset:
         """The value that this becomes."""
@@ -51,6 +59,8 @@ class OffsetToCommit(NamedTuple):
             commit_timestamp_ms=now_ms if self.commit_timestamp_ms < 0 else self.commit_timestamp_ms,
             expire_timestamp_ms=self.expire_timestamp_ms,
             record_offset=record_offset,
+            # Its record has no room for it, and memory is what a replay gives.
+            topic_id=self.topic_id if self.expire_timestamp_ms == NO_EXPIRY else ZERO_UUID,
         )
 
 

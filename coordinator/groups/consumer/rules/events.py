@@ -99,6 +99,8 @@ class RegexesResolved(msgspec.Struct, frozen=True, gc=False):
     """The topics that match regular expressions have been found."""
 
     resolved: Mapping[str, ResolvedRegex]
+    unreadable: frozenset[str] = frozenset()
+    """Regular expressions that this coordinator cannot read: members have brought them to another one."""
 
 
 class TargetsComputed(msgspec.Struct, frozen=True, gc=False):

@@ -170,6 +170,11 @@ class ConsumerGroup(msgspec.Struct, frozen=True, gc=False):
         found = [self.regexes[regex].topics for regex in self.counts.regexes if regex in self.regexes]
         return names.union(*found) if found else names
 
+    @property
+    def knows_its_topics(self) -> bool:
+        """False while the topics of a regular expression are still looked for."""
+        return self.counts.regexes.keys() <= self.regexes.keys()
+
 
 def with_member(group: ConsumerGroup, member: ConsumerMember) -> ConsumerGroup:
     """The group with a member that is new, or in the place of what it was."""

@@ -238,7 +238,8 @@ def _time(decision: ConsumerDecision, before: ConsumerMember, after: ConsumerMem
         for timer in (ConsumerTimerKind.JOIN, ConsumerTimerKind.SYNC):
             decision.cancel(timer, after.member_id)
     if after.state is ConsumerMemberState.UNREVOKED_PARTITIONS:
-        if before.state is not after.state or before.pending != after.pending:
+        # One that was a classic member had no such timer.
+        if before.classic is not None or before.state is not after.state or before.pending != after.pending:
             decision.start(ConsumerTimerKind.REBALANCE, after, after.rebalance_timeout_ms)
     elif before.state is ConsumerMemberState.UNREVOKED_PARTITIONS:
         decision.cancel(ConsumerTimerKind.REBALANCE, after.member_id)

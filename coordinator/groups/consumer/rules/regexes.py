@@ -2,9 +2,11 @@
 
 from typing import Final
 
+from msgspec.structs import replace
+
 from eosin.coordinator.groups.consumer.rules.decision import ConsumerDecision
 from eosin.coordinator.groups.consumer.rules.events import RegexesResolved
-from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup
+from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup, ResolvedRegex
 
 PAUSE_MS: Final = 10_000
 """Between two searches of a group."""
@@ -39,6 +41,10 @@ def resolved(decision: ConsumerDecision, event: RegexesResolved) -> None:
         before = decision.group.regexes.get(regex)
         changed = changed or found.topics != (frozenset() if before is None else before.topics)
         decision.put_regex(regex, found)
+    for regex in sorted(event.unreadable.intersection(used)):
+        # What another coordinator has found counts on: to find nothing would take their partitions from its members.
+        before = decision.group.regexes.get(regex, ResolvedRegex(frozenset(), 0, 0))
+        decision.put_regex(regex, replace(before, timestamp_ms=decision.now_ms))
     names = decision.group.subscribed_names()
     if changed or decision.hash_of(names) != decision.group.metadata_hash:
         decision.bump()

@@ -76,8 +76,7 @@ def _problems(classic: Group, config: ConsumerGroupConfig) -> Iterator[str]:
 def _members(classic: Group, topics: Topics) -> list[ConsumerMember]:
     """The members with what they have. Of two that say that they have one partition the first has it: such an
     assignment is a stale one. Raises DecodeError."""
-    # A group in its first join phase has none yet.
-    protocol_name = classic.protocol_name or select_protocol(list(classic.members.values()))
+    protocol_name = _protocol_name(classic)
     epoch = max(classic.generation_id, INITIAL_EPOCH)
     taken: set[TopicIdPartition] = set()
     members = []
@@ -101,6 +100,14 @@ def _members(classic: Group, topics: Topics) -> list[ConsumerMember]:
             )
         )
     return members
+
+
+def _protocol_name(classic: Group) -> str:
+    """The protocol of the group. In its first join phase it has none yet, and in a later one members may have joined
+    that do not offer the last one any more: then it is the one that would be selected."""
+    members, name = classic.members.values(), classic.protocol_name
+    offered = name is not None and all(name in member.protocol_names for member in members)
+    return name if name is not None and offered else select_protocol(list(members))
 
 
 def _had(classic: Group, member: Member, owned: Partitions, topics: Topics, protocol_name: str) -> Partitions:

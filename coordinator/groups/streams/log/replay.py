@@ -3,16 +3,23 @@
 What is left over, a member's tasks without the member, is dropped, and its records are to be deleted.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from msgspec.structs import replace
 
 from eosin.coordinator.groups.consumer.rules.records import TargetEpoch
 from eosin.coordinator.groups.log.replayed_groups import ReplayedGroups, replayed_groups
-from eosin.coordinator.groups.streams.assignors.tasks import MemberTasks
+from eosin.coordinator.groups.streams.assignors.tasks import MemberTasks, Task
 from eosin.coordinator.groups.streams.log.records import OF_MEMBERS, read_key, read_value
-from eosin.coordinator.groups.streams.rules.group import INITIAL_EPOCH, StreamsGroup, StreamsMember, with_members
+from eosin.coordinator.groups.streams.rules.group import (
+    INITIAL_EPOCH,
+    HeldTasks,
+    StreamsGroup,
+    StreamsMember,
+    StreamsMemberState,
+    with_members,
+)
 from eosin.coordinator.groups.streams.rules.records import StreamsGroupEpoch, StreamsKind, StreamsRecord, Value
 from eosin.coordinator.groups.streams.topology.topology import Topology
 from eosin.coordinator.steps import InSteps, finished
@@ -58,6 +65,7 @@ def _group(group_id: str, values: _Values) -> InSteps[tuple[StreamsGroup | None,
     if own is None and not any(kind is StreamsKind.MEMBER for kind, _ in values):
         return None, _tombstones(values)
     members: list[StreamsMember] = []
+    taken: set[Task] = set()
     dropped: list[tuple[StreamsKind, str]] = []
     targets: Editor[str, MemberTasks] = EMPTY.edit()
     for (kind, name), value in values.items():
@@ -66,7 +74,9 @@ def _group(group_id: str, values: _Values) -> InSteps[tuple[StreamsGroup | None,
             dropped.append((kind, name))
         elif kind is StreamsKind.MEMBER:
             assert isinstance(value, StreamsMember)
-            members.append(_whole(value, values.get((StreamsKind.CURRENT, name))))
+            member = _whole(value, values.get((StreamsKind.CURRENT, name)), taken)
+            taken.update(member.active())
+            members.append(member)
         elif kind is StreamsKind.TARGET:
             assert isinstance(value, MemberTasks)
             targets[name] = value
@@ -95,18 +105,28 @@ def _alone(group_id: str, values: _Values) -> StreamsGroup:
     return replace(group, epoch=max(group.epoch, group.assignment_epoch))
 
 
-def _whole(member: StreamsMember, current: Value | None) -> StreamsMember:
-    """The member with what it has."""
+def _whole(member: StreamsMember, current: Value | None, taken: Collection[Task]) -> StreamsMember:
+    """The member with what it has. An active task that another member has already, one of `taken`, is not its own."""
     if not isinstance(current, StreamsMember):
         return member
+    assigned, pending = _without(current.assigned, taken), _without(current.pending, taken)
+    state = current.state
+    if state is StreamsMemberState.UNREVOKED_TASKS and pending.is_empty:
+        state = StreamsMemberState.UNRELEASED_TASKS
     return replace(
         member,
         epoch=current.epoch,
         previous_epoch=current.previous_epoch,
-        state=current.state,
-        assigned=current.assigned,
-        pending=current.pending,
+        state=state,
+        assigned=assigned,
+        pending=pending,
     )
+
+
+def _without(held: HeldTasks, taken: Collection[Task]) -> HeldTasks:
+    if not any(task in taken for task in held.active):
+        return held
+    return held._replace(active={task: epoch for task, epoch in held.active.items() if task not in taken})
 
 
 def _tombstones(keys: Iterable[tuple[StreamsKind, str]]) -> list[StreamsRecord]:

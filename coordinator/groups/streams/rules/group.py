@@ -290,7 +290,8 @@ def _indexed(
     owners, copies = dict(group.owners), dict(group.copies)
     if before is not None:
         for task in before.active():
-            owners.pop(task, None)
+            if (owner := owners.get(task)) is not None and owner.member_id == before.member_id:
+                del owners[task]  # and not that of another member, who has got it since (KAFKA-16147)
         for task in before.kept():
             key = ProcessTask(before.process_id, task)
             left = copies.pop(key, 1) - 1

@@ -84,7 +84,9 @@ def timer_fired(decision: StreamsDecision, event: MemberTimerFired) -> None:
     member = decision.group.members.get(member_id)
     if member is None:
         return
-    # One that has come to another epoch since has revoked what was asked for.
-    if kind is ConsumerTimerKind.REBALANCE and member.epoch != event.epoch:
+    # One that has come to another epoch since has revoked what was asked for, and one that has nothing to revoke was
+    # asked in a record that its log has lost.
+    is_asked = member.state is StreamsMemberState.UNREVOKED_TASKS and member.epoch == event.epoch
+    if kind is ConsumerTimerKind.REBALANCE and not is_asked:
         return
     remove(decision, member_id)

@@ -137,6 +137,18 @@ def test_a_group_in_its_very_first_join_phase_becomes_a_consumer_group() -> None
     assert group.classic_heartbeat("b", 1) is AGAIN
 
 
+def test_a_group_that_leaves_its_protocol_for_another_becomes_a_consumer_group() -> None:
+    group = MigratingGroup(orders=4)
+    both = (("range", metadata("orders")), ("sticky", metadata("orders")))
+    group.join("", fresh_member_id="a", needs_known_id=False, protocols=both)
+    group.sync("a", 1, {"a": assigned(0, 1, 2, 3)})
+    group.join("", fresh_member_id="b", needs_known_id=False, protocols=both[1:])
+    assert group.classic is not None
+    assert group.classic.protocol_name == "range"
+    assert group.joins("new").error is NONE
+    assert group.member("b").topics == ("orders",)
+
+
 def test_a_partition_that_two_members_say_to_have_stays_with_the_first() -> None:
     group = classic_group({"a": assigned(0, 1), "b": assigned(1, 2)})
     group.joins("new")

@@ -119,6 +119,20 @@ def test_a_cooperative_member_first_fetches_what_it_keeps() -> None:
     assert fetched(group, "old", 4) == kept
 
 
+def test_one_that_goes_on_by_the_new_protocol_while_it_is_to_revoke_has_the_time_for_it_that_others_have() -> None:
+    group = shared()
+    group.joins("third")
+    before = {"orders": tuple(sorted(each.partition for each in group.member("old").assigned))}
+    assert joined(group, "old", owned=before).generation_id == 3
+    assert group.heartbeat("old", 3).error is NONE
+    assert group.member("old").classic is None
+    assert group.member("old").state is ConsumerMemberState.UNREVOKED_PARTITIONS
+    assert ConsumerTimer(JOIN, "old") not in group.timers
+    group.fire(ConsumerTimer(ConsumerTimerKind.REBALANCE, "old"))
+    assert group.consumer is not None
+    assert "old" not in group.consumer.members
+
+
 def test_what_it_says_to_have_of_a_topic_that_is_gone_is_nothing() -> None:
     group = shared()
     group.topics["orders"] = topic("orders", 4, life=1)

@@ -1,26 +1,41 @@
 """Answers of consumer groups wait for their records; what the log refuses did not happen (consumer-groups.md 9)."""
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 
+import pytest
+from consumer_group import topic
 from group_fakes import Broker, turns
 
+from eosin.coordinator.groups.consumer.ports import NoTopics
 from eosin.coordinator.groups.consumer.rules.events import ConsumerHeartbeat, HeartbeatResult
-from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup
+from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup, ConsumerMemberState
+from eosin.coordinator.groups.consumer.rules.topics import SubscribedTopic
 from eosin.coordinator.groups.offset_requests import Committer
-from eosin.coordinator.groups.rules.config import GroupConfig
+from eosin.coordinator.groups.rules.config import ConsumerGroupConfig, GroupConfig
 from eosin.coordinator.groups.rules.offset_store import OffsetToCommit
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import ProducerIdAndEpoch, TopicPartition
 
 NONE = ErrorCode.NONE
 P0 = TopicPartition("orders", 0)
+AT_ONCE = GroupConfig(consumer=ConsumerGroupConfig(assignment_interval_ms=0))
+REBALANCE_TIMEOUT_MS = 100
 
 
-def heartbeat(broker: Broker, member_id: str = "m", epoch: int = 0) -> "asyncio.Task[HeartbeatResult]":
-    fields: dict[str, Any] = {}
+class Topics(NoTopics):
+    """A cluster with one topic, which a test changes."""
+
+    topics: Mapping[str, SubscribedTopic] = {"orders": topic("orders", 2)}
+    metadata_version = 1
+
+
+def heartbeat(broker: Broker, member_id: str = "m", epoch: int = 0, **more: Any) -> "asyncio.Task[HeartbeatResult]":
+    fields: dict[str, Any] = more
     if epoch == 0:
-        fields = {"rebalance_timeout_ms": 100, "topics": ("orders",), "owned": frozenset()}
+        joins = {"rebalance_timeout_ms": REBALANCE_TIMEOUT_MS, "topics": ("orders",), "owned": frozenset()}
+        fields = {**joins, **more}
     request = ConsumerHeartbeat(member_id, epoch, **fields)
     return asyncio.ensure_future(broker.groups.consumer_heartbeat("g", request))
 
@@ -184,3 +199,44 @@ async def test_offsets_keep_for_their_retention_after_the_last_member_has_left_a
     broker.clock.advance(120_000)
     await turns()
     assert broker.groups.describe_consumer("g") is ErrorCode.GROUP_ID_NOT_FOUND
+
+
+async def test_a_member_that_was_asked_to_revoke_in_a_record_that_is_lost_is_not_expelled_for_it() -> None:
+    broker = await Broker(AT_ONCE, topics=Topics()).started()
+    assert (await heartbeat(broker, "m")).epoch == 2
+    broker.log.held = True
+    joining, revoking = heartbeat(broker, "x"), heartbeat(broker, "m", epoch=2)
+    await turns()
+    await broker.log.fail()
+    assert {(await each).error for each in (joining, revoking)} == {ErrorCode.NOT_COORDINATOR}
+    broker.log.failed = broker.log.held = False
+    broker.clock.advance(REBALANCE_TIMEOUT_MS)
+    group = broker.groups.describe_consumer("g")
+    assert isinstance(group, ConsumerGroup)
+    assert (list(group.members), group.members["m"].state) == (["m"], ConsumerMemberState.STABLE)
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+async def test_topics_of_a_regular_expression_that_the_log_did_not_take_are_found_again(is_lost: bool) -> None:
+    topics = Topics()
+    broker = await Broker(AT_ONCE, topics=topics).started()
+    await heartbeat(broker, topics=(), regex="ord.*")
+    await turns()
+    topics.topics = {**topics.topics, "ordinary": topic("ordinary", 1)}
+    topics.metadata_version += 1
+    broker.clock.advance(10_000)
+    broker.log.held = is_lost
+    broker.log.refuse = None if is_lost else ErrorCode.NOT_ENOUGH_REPLICAS
+    member = broker.groups.describe_consumer("g")
+    assert isinstance(member, ConsumerGroup)
+    heartbeat(broker, epoch=member.members["m"].epoch)
+    await turns()
+    if is_lost:
+        await broker.log.fail()
+    broker.log.failed = broker.log.held = False
+    broker.log.refuse = None
+    heartbeat(broker, epoch=member.members["m"].epoch)
+    await turns()
+    group = broker.groups.describe_consumer("g")
+    assert isinstance(group, ConsumerGroup)
+    assert group.regexes["ord.*"].topics == {"orders", "ordinary"}

@@ -14,6 +14,8 @@ from eosin.coordinator.groups.rules.effects import JoinResult
 from eosin.coordinator.groups.rules.events import LeavingMember
 from eosin.coordinator.groups.rules.group import Group, GroupState
 from eosin.coordinator.groups.rules.offset_store import OffsetToCommit
+from eosin.coordinator.groups.streams.rules.events import StreamsHeartbeat
+from eosin.coordinator.groups.streams.topology.topology import Subtopology, Topology
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import ProducerIdAndEpoch, TopicPartition
 from eosin.storage.results.log_results import Marker
@@ -380,3 +382,30 @@ async def test_every_prefix_of_the_log_tells_one_group_of_one_kind(broker: Broke
         Group,
         ConsumerGroup,
     ]
+
+
+@pytest.mark.parametrize("kind_before", ["consumer", "streams"])
+async def test_an_empty_group_whose_end_the_log_refuses_keeps_its_name(broker: Broker, kind_before: str) -> None:
+    if kind_before == "consumer":
+        assert (await heartbeat(broker, "m")).error is NONE
+        assert (await heartbeat(broker, "m", -1)).error is NONE
+    else:
+        topology = Topology(0, (Subtopology("0", ("orders",), (), (), (), (), ()),))
+        joins = StreamsHeartbeat("m", 0, topology=topology, process_id="p", rebalance_timeout_ms=100)
+        assert (await broker.groups.streams.heartbeat("g", joins)).error is NONE
+        assert (await broker.groups.streams.heartbeat("g", StreamsHeartbeat("m", -1))).error is NONE
+
+    def is_there() -> bool:
+        groups = broker.groups
+        return not isinstance(
+            groups.describe_consumer("g") if kind_before == "consumer" else groups.streams.describe("g"), ErrorCode
+        )
+
+    broker.log.refuse = ErrorCode.NOT_ENOUGH_REPLICAS
+    assert (await broker.join(api_version=3)).error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert is_there()
+    broker.log.refuse = None
+    assert (await classic_member(broker, api_version=3)).error is NONE
+    await broker.crash()
+    assert kind(broker) is Group
+    assert not is_there()

@@ -8,12 +8,16 @@ from consumer_group import NamedTopic, topic
 from group_fakes import Broker, FakeOffsetsLog, subscription, turns
 from kafka_replay import KafkaReplay
 from manual_clock import ManualClock
+from msgspec.structs import replace
 
+from eosin.coordinator.groups.consumer.log.records import encoded
 from eosin.coordinator.groups.consumer.ports import NoTopics
 from eosin.coordinator.groups.consumer.rules.events import ConsumerHeartbeat, HeartbeatResult
 from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup, ConsumerMemberState
+from eosin.coordinator.groups.consumer.rules.records import all_records
 from eosin.coordinator.groups.consumer.rules.topics import PartitionRacks
 from eosin.coordinator.groups.departures import MOST_REMOVED
+from eosin.coordinator.groups.log import records as group_records
 from eosin.coordinator.groups.offset_requests import Committer
 from eosin.coordinator.groups.rules.config import ConsumerGroupConfig, GroupConfig
 from eosin.coordinator.groups.rules.events import LeavingMember
@@ -23,6 +27,7 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import read_header
 from eosin.protocol.records.scan import KeyValue, key_values
+from eosin.runtime.sorted_map import EMPTY
 
 NONE, MOVED = ErrorCode.NONE, ErrorCode.NOT_COORDINATOR
 CONFIG = GroupConfig(consumer=ConsumerGroupConfig(assignment_interval_ms=0))
@@ -192,3 +197,25 @@ async def test_a_consumer_group_that_took_a_name_is_there_for_apache_kafka_when_
     last = {record.key: record for record in records_of(broker.log)}
     assert KafkaReplay(sorted(last.values())).members_of("g") == {"m": before.members["m"].epoch}
     assert group_of(await next_one(broker.log).started()) == before
+
+
+async def test_topics_of_a_pattern_that_cannot_be_read_here_stay_as_the_other_coordinator_found_them() -> None:
+    of_java = "ord(?=ers).*"
+    broker = await started()
+    assert (await heartbeat(broker, "m", topics=(), regex="ord.*")).epoch == 1
+    await turns()
+    assert (await heartbeat(broker, "m", 1)).epoch == 2
+    group = group_of(broker)
+    assert len(group.members["m"].assigned) == 4
+    member = replace(group.members["m"], regex=of_java)
+    long_ago = replace(group.regexes["ord.*"], timestamp_ms=0)
+    found = replace(group, members=EMPTY.put("m", member), regexes={of_java: long_ago})
+    log = FakeOffsetsLog()
+    log.append(group_records.batch(encoded("g", all_records(found)), CONFIG, now_ms=0), now_ms=0)
+    after = await next_one(log).started()
+    assert (await heartbeat(after, "m", member.epoch)).error is NONE
+    await turns()
+    resolved = group_of(after).regexes[of_java]
+    assert resolved.topics == {"orders"}
+    assert resolved.timestamp_ms > 0, "it is not looked for at every heartbeat"
+    assert (group_of(after).epoch, group_of(after).members["m"].assigned) == (group.epoch, member.assigned)

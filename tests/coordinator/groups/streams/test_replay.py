@@ -9,17 +9,24 @@ from msgspec.structs import replace
 
 from eosin.coordinator.groups.log import records as group_records
 from eosin.coordinator.groups.rules.group import Group
-from eosin.coordinator.groups.streams.assignors.tasks import NO_TASKS
+from eosin.coordinator.groups.streams.assignors.tasks import NO_TASKS, Task
 from eosin.coordinator.groups.streams.log.records import encoded
 from eosin.coordinator.groups.streams.log.replay import replayed
 from eosin.coordinator.groups.streams.rules.events import StreamsHeartbeat
-from eosin.coordinator.groups.streams.rules.group import NO_DESCRIPTION, StreamsGroup, StreamsMember
+from eosin.coordinator.groups.streams.rules.group import (
+    NO_DESCRIPTION,
+    HeldTasks,
+    StreamsGroup,
+    StreamsMember,
+    StreamsMemberState,
+)
 from eosin.coordinator.groups.streams.rules.records import StreamsGroupEpoch, StreamsKind, StreamsRecord
 from eosin.coordinator.groups.streams.topology.topology import Subtopology, Topology
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records.batch import NewRecord
 from eosin.protocol.records.scan import KeyValue
 
+UNREVOKED = StreamsMemberState.UNREVOKED_TASKS
 TOPOLOGY = Topology(0, (Subtopology("0", ("orders",), (), (), (), (), ()),))
 
 
@@ -102,3 +109,19 @@ async def test_a_name_belongs_to_the_kind_whose_record_is_the_last(last: str) ->
         await broker.crash()
         is_streams = isinstance(broker.groups.streams.describe("g"), StreamsGroup)
         assert (is_streams, isinstance(broker.groups.describe("g"), Group)) == (last == "streams", last == "classic")
+
+
+def test_a_task_that_two_members_run_stays_with_the_first() -> None:
+    task, other = Task("0", 0), Task("0", 1)
+    both = [
+        StreamsMember("a", epoch=2, assigned=HeldTasks({task: 2})),
+        StreamsMember("b", epoch=2, state=UNREVOKED, assigned=HeldTasks({other: 2}), pending=HeldTasks({task: 2})),
+    ]
+    of_members = [
+        StreamsRecord(kind, each.member_id, each) for each in both for kind in (StreamsKind.MEMBER, StreamsKind.CURRENT)
+    ]
+    group = replayed(records(*of_members, epoch(3))).groups["g"]
+    assert {each: owner.member_id for each, owner in group.owners.items()} == {task: "a", other: "b"}
+    second = group.members["b"]
+    assert (second.assigned.active, second.pending.is_empty) == ({other: 2}, True)
+    assert second.state is StreamsMemberState.UNRELEASED_TASKS
