@@ -116,6 +116,15 @@ def test_a_class_that_came_to_no_end_is_forgotten_as_soon_as_it_has_come_to_one(
     assert outcomes() == {"A one": (PASSED, 1), "A two": (PASSED, 2)}
 
 
+def test_two_runs_of_a_suite_at_once_keep_what_the_other_one_found(results: Path) -> None:
+    one, other = (peer_suites.Kept("suite", "1", "eosin") for _ in range(2))
+    one.add(Ran("A one", PASSED, 1.0))
+    other.add(Ran("B one", FAILED, 1.0))
+    one.drop("A one")
+    one.add(Ran("A two", PASSED, 1.0))
+    assert outcomes() == {"A two": (PASSED, 1), "B one": (FAILED, 1)}
+
+
 def test_a_test_program_that_hangs_is_killed_with_what_it_has_started(tmp_path: Path) -> None:
     said = output(("sh", "-c", "sleep 1000 & echo $!; wait"), tmp_path, {}, tmp_path / "log", killed_after_s=0.2)
 

@@ -7,7 +7,6 @@ import java.net.URI;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
-import java.time.Instant;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
@@ -16,7 +15,6 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.ExecutionException;
-import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
 import kafka.server.ControllerServer;
 import kafka.server.KafkaBroker;
@@ -37,20 +35,20 @@ import org.opentest4j.TestAbortedException;
 
 /**
  * What a test of Apache Kafka's is given as its cluster: an Eosin in a process of its own, with the test's settings.
- * Where the test wants several brokers it is a lab's with as many nodes in front of it. A test that wants what only a
- * broker in this JVM has is left out, with the name of that.
+ * Where the test wants several brokers it is a lab's with as many nodes in front of it, or, with -Deosin.joined=true, as
+ * many Eosins that have joined a controller of Apache Kafka's. A test that wants what only a broker in this JVM has is
+ * left out, with the name of that.
  */
 public final class EosinCluster {
     static final String AGAIN = "as with controllers of their own";
     private static final String TRANSACTIONS = "transaction.version"; // which goes up only
-    private static final String PYTHON = System.getProperty("eosin.python");
-    private static final Duration LONGEST = Duration.ofSeconds(60);
-    private static final Duration PAUSE = Duration.ofMillis(20);
 
     private final ClusterConfig config;
     private final Type type;
     private final Path folder;
-    private Process process;
+    private final Map<String, String> ofControllers;
+    private EosinProcess process;
+    private JoinedBrokers joined;
     private List<String> addresses = List.of();
     private List<Node> nodes = List.of();
     private final Set<Integer> down = new HashSet<>();
@@ -60,8 +58,14 @@ public final class EosinCluster {
     private boolean stopped;
 
     EosinCluster(ClusterConfig config, Type type) {
+        this(config, type, config.serverProperties());
+    }
+
+    /** `ofControllers` are the settings of the controllers, if there are any. */
+    EosinCluster(ClusterConfig config, Type type, Map<String, String> ofControllers) {
         this.config = config;
         this.type = type;
+        this.ofControllers = ofControllers;
         try {
             this.folder = Files.createTempDirectory("cluster-");
         } catch (IOException failed) {
@@ -75,6 +79,12 @@ public final class EosinCluster {
     }
 
     // --- what the cluster is
+
+    /** Whether each of its brokers is an Eosin of its own. */
+    boolean isJoined() {
+        return Boolean.getBoolean("eosin.joined") && config.numBrokers() > 1
+                && config.brokerSecurityProtocol() == SecurityProtocol.PLAINTEXT;
+    }
 
     public Type type() {
         return type;
@@ -106,6 +116,20 @@ public final class EosinCluster {
 
     public Map<Integer, ControllerServer> controllers() {
         return Map.of(); // nobody waits for them
+    }
+
+    /** The controller of joined brokers, or else one of which only that is known that all brokers have caught up. */
+    ControllerServer controller() {
+        return joined != null ? joined.controller() : Stand.in(ControllerServer.class, new OutsideController());
+    }
+
+    /** How far a broker follows the controller's metadata; null where there is no controller to lag behind. */
+    Long metadataOffset(int id) throws Exception {
+        if (joined == null) {
+            return null;
+        }
+        return ours().describeMetadataQuorum().quorumInfo().get().observers().stream()
+                .filter(each -> each.replicaId() == id).map(each -> each.logEndOffset() - 1).findAny().orElse(-1L);
     }
 
     public Set<Integer> brokerIds() throws Exception {
@@ -173,18 +197,27 @@ public final class EosinCluster {
                 || config.brokerSecurityProtocol() == SecurityProtocol.SASL_SSL) {
             throw new TestAbortedException("it makes certificates for brokers in its own process");
         }
-        if (!config.perServerOverrideProperties().isEmpty()) {
+        if (!config.perServerOverrideProperties().isEmpty() && !isJoined()) {
             throw new TestAbortedException("its brokers differ in their settings");
         }
         everStarted = true;
-        launch();
-        finalizeFeatures();
+        if (isJoined()) {
+            joined = new JoinedBrokers(config, folder, settings(), ofControllers);
+            joined.start();
+            addresses = joined.addresses();
+        } else {
+            launch();
+            finalizeFeatures();
+        }
     }
 
     public void stop() throws Exception {
         stopped = true;
         if (admin != null) {
             admin.close(Duration.ZERO);
+        }
+        if (joined != null) {
+            joined.stop();
         }
         end();
         try (var files = Files.walk(folder)) {
@@ -198,7 +231,9 @@ public final class EosinCluster {
 
     public void shutdownBroker(int id) throws Exception {
         down.add(id);
-        if (control != null) {
+        if (joined != null) {
+            joined.shutdown(id);
+        } else if (control != null) {
             tellNode(id, "down");
         } else {
             end();
@@ -207,7 +242,9 @@ public final class EosinCluster {
 
     public void startBroker(int id) throws Exception {
         down.remove(id);
-        if (control != null) {
+        if (joined != null) {
+            joined.start(id);
+        } else if (control != null) {
             tellNode(id, "up");
         } else {
             launch();
@@ -215,28 +252,14 @@ public final class EosinCluster {
     }
 
     private void launch() throws Exception {
-        Path ready = folder.resolve("ready");
-        Files.deleteIfExists(ready);
-        List<String> command = new ArrayList<>(List.of(PYTHON, "-m", "eosin.cli"));
-        command.addAll(config.numBrokers() > 1 ? lab(ready) : serve());
-        Path log = folder.resolve("log");
-        process = new ProcessBuilder(command)
-                .redirectOutput(config.numBrokers() > 1 ? log.toFile() : ready.toFile())
-                .redirectError(log.toFile())
-                .start();
-        String said = waitFor("ready line", () -> {
-            if (!process.isAlive()) {
-                throw new TestAbortedException("Eosin does not start with its settings: " + lastLine(log));
-            }
-            String text = Files.exists(ready) ? Files.readString(ready) : "";
-            return text.endsWith("\n") ? text : null;
-        });
+        process = new EosinProcess(folder, config.numBrokers() > 1 ? lab() : serve());
+        String said = process.ready();
         if (config.numBrokers() > 1) {
             List<String> lines = said.lines().toList();
             addresses = List.of(lines.get(0).split(","));
             control = lines.get(1);
         } else {
-            addresses = List.of(said.replaceFirst("(?s).* ready on ([^ ,]+).*", "$1"));
+            addresses = List.of(EosinProcess.address(said));
         }
     }
 
@@ -251,9 +274,10 @@ public final class EosinCluster {
                 "--listen", config.brokerListenerName().value() + "=" + address);
     }
 
-    private List<String> lab(Path ready) {
+    private List<String> lab() {
         List<String> command = new ArrayList<>(List.of("lab", "--behaviour", "eosin", "--disk", "memory", "--control",
-                "0", "--nodes", String.valueOf(config.numBrokers()), "--ready-file", ready.toString()));
+                "0", "--nodes", String.valueOf(config.numBrokers()),
+                EosinProcess.READY_FILE, folder.resolve(EosinProcess.READY).toString()));
         settings().forEach((name, value) -> command.addAll(List.of("--set", name + "=" + value)));
         return command;
     }
@@ -269,6 +293,9 @@ public final class EosinCluster {
         String protocol = config.brokerSecurityProtocol().name;
         if (config.numBrokers() == 1 && !protocol.equals(config.brokerListenerName().value())) {
             settings.put("listener.security.protocol.map", config.brokerListenerName().value() + ":" + protocol);
+        }
+        if (config.numBrokers() > 1 && config.brokerSecurityProtocol() != SecurityProtocol.PLAINTEXT) {
+            settings.put("listeners", protocol + "://127.0.0.1:0"); // the pattern for each node of a lab
         }
         if (config.brokerSecurityProtocol() == SecurityProtocol.SASL_PLAINTEXT) {
             settings.putIfAbsent("sasl.enabled.mechanisms", "PLAIN");
@@ -308,10 +335,7 @@ public final class EosinCluster {
 
     private void end() throws InterruptedException {
         if (process != null) {
-            process.destroy();
-            if (!process.waitFor(LONGEST.toSeconds(), TimeUnit.SECONDS)) {
-                process.destroyForcibly().waitFor();
-            }
+            process.end();
             process = null;
         }
     }
@@ -335,7 +359,7 @@ public final class EosinCluster {
     public void ensureConsistentMetadata() { }
 
     public void waitTopicCreation(String topic, int partitions) throws Exception {
-        waitFor(topic + " with " + partitions + " partitions", () -> {
+        EosinProcess.waitFor(topic + " with " + partitions + " partitions", () -> {
             Optional<TopicDescription> found = described(topic);
             return found.filter(each -> each.partitions().size() == partitions)
                     .filter(each -> each.partitions().stream().allMatch(one -> one.leader() != null)).orElse(null);
@@ -343,7 +367,7 @@ public final class EosinCluster {
     }
 
     public void waitTopicDeletion(String topic) throws Exception {
-        waitFor("the end of " + topic, () -> described(topic).isPresent() ? null : topic);
+        EosinProcess.waitFor("the end of " + topic, () -> described(topic).isPresent() ? null : topic);
     }
 
     Optional<TopicDescription> described(String topic) throws Exception {
@@ -355,27 +379,5 @@ public final class EosinCluster {
             }
             throw failed;
         }
-    }
-
-    private interface Question<T> {
-        /** Null: not yet. */
-        T ask() throws Exception;
-    }
-
-    private static <T> T waitFor(String what, Question<T> question) throws Exception {
-        Instant end = Instant.now().plus(LONGEST);
-        while (Instant.now().isBefore(end)) {
-            T answer = question.ask();
-            if (answer != null) {
-                return answer;
-            }
-            Thread.sleep(PAUSE.toMillis());
-        }
-        throw new AssertionError("in vain waited for " + what);
-    }
-
-    private static String lastLine(Path log) throws IOException {
-        List<String> lines = Files.exists(log) ? Files.readAllLines(log) : List.of();
-        return lines.isEmpty() ? "" : lines.get(lines.size() - 1);
     }
 }

@@ -3,26 +3,33 @@ package org.apache.kafka.common.test.junit;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.OptionalLong;
+import java.util.function.IntUnaryOperator;
 import kafka.cluster.Partition;
 import org.apache.kafka.clients.admin.ListOffsetsOptions;
 import org.apache.kafka.clients.admin.OffsetSpec;
 import org.apache.kafka.clients.admin.ProducerState;
 import org.apache.kafka.common.IsolationLevel;
+import org.apache.kafka.common.Node;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.storage.internals.log.ProducerStateEntry;
 import org.apache.kafka.storage.internals.log.ProducerStateManager;
 import org.apache.kafka.storage.internals.log.UnifiedLog;
 import scala.Option;
+import scala.jdk.javaapi.OptionConverters;
 
-/** What tests ask a broker's logs for, and a client can find out, too: all nodes have one disk. */
+/** What tests ask a broker's logs for, and a client can find out, too: offsets are those of the leader. */
 public final class OutsideLogs {
     private final EosinCluster cluster;
     private final int node;
+    private final IntUnaryOperator told;
 
-    OutsideLogs(EosinCluster cluster, int node) {
+    /** `told` is the number that a test has for a node. */
+    OutsideLogs(EosinCluster cluster, int node, IntUnaryOperator told) {
         this.cluster = cluster;
         this.node = node;
+        this.told = told;
     }
 
     // --- of the replica manager
@@ -62,9 +69,21 @@ public final class OutsideLogs {
         }
 
         public boolean isLeader() throws Exception {
+            return leader().filter(each -> each.id() == node).isPresent();
+        }
+
+        public Option<Object> leaderReplicaIdOpt() throws Exception {
+            return OptionConverters.toScala(leader().map(each -> (Object) told.applyAsInt(each.id())));
+        }
+
+        public int getLeaderEpoch() throws Exception {
+            return cluster.ours().listOffsets(Map.of(partition, OffsetSpec.latest())).partitionResult(partition).get()
+                    .leaderEpoch().orElseThrow();
+        }
+
+        private Optional<Node> leader() throws Exception {
             return cluster.described(partition.topic()).filter(each -> each.partitions().size() > partition.partition())
-                    .map(each -> each.partitions().get(partition.partition()).leader())
-                    .filter(each -> each.id() == node).isPresent();
+                    .map(each -> each.partitions().get(partition.partition()).leader());
         }
 
         public long logStartOffset() throws Exception {
