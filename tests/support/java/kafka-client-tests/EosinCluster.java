@@ -144,6 +144,11 @@ public final class EosinCluster {
         return nodes;
     }
 
+    /** Where a broker keeps its logs; all nodes of a lab keep them in memory. */
+    Path logs(int id) {
+        return isJoined() ? JoinedBrokers.logs(folder, id) : folder.resolve("data");
+    }
+
     public String clusterId() throws Exception {
         return ours().describeCluster().clusterId().get();
     }
@@ -192,6 +197,9 @@ public final class EosinCluster {
     public void start() throws Exception {
         if (everStarted) {
             return;
+        }
+        if (config.serverProperties().containsKey("principal.builder.class")) {
+            throw new TestAbortedException("it brings a broker's own plug-in along: principal.builder.class");
         }
         if (config.brokerSecurityProtocol() == SecurityProtocol.SSL
                 || config.brokerSecurityProtocol() == SecurityProtocol.SASL_SSL) {
@@ -270,7 +278,7 @@ public final class EosinCluster {
                 .map(each -> each.getKey() + "=" + each.getValue() + "\n").collect(Collectors.joining());
         Path properties = Files.writeString(folder.resolve("broker.properties"), file);
         String address = addresses.isEmpty() ? "127.0.0.1:0" : addresses.get(0); // a restart takes the same port again
-        return List.of("serve", "--config", properties.toString(), "--data-dir", folder.resolve("data").toString(),
+        return List.of("serve", "--config", properties.toString(), "--data-dir", logs(0).toString(),
                 "--listen", config.brokerListenerName().value() + "=" + address);
     }
 

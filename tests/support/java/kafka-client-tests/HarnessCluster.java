@@ -89,6 +89,7 @@ public final class HarnessCluster {
         Broker(KafkaConfig config) {
             super(HarnessCluster.this.cluster, config.brokerId() + first);
             Map<String, Object> settings = new HashMap<>(config.originals());
+            settings.put("log.dirs", cluster.logs(config.brokerId()).toString());
             if (!cluster.isJoined()) { // all nodes have what one has
                 settings.put("offsets.topic.replication.factor", String.valueOf(cluster.config().numBrokers()));
             }

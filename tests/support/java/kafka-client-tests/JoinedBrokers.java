@@ -49,6 +49,11 @@ final class JoinedBrokers {
         return levels;
     }
 
+    /** Where one of them keeps its logs, of those that begin in a folder. */
+    static Path logs(Path folder, int id) {
+        return folder.resolve("broker-" + id).resolve("data");
+    }
+
     /** The addresses of all brokers, by their ids. */
     List<String> addresses() {
         return List.copyOf(addresses.values());
@@ -100,11 +105,11 @@ final class JoinedBrokers {
                 "controller.quorum.bootstrap.servers", controllers.bootstrapControllers(),
                 "inter.broker.listener.name", listener,
                 "listener.security.protocol.map", listener + ":PLAINTEXT," + controller + ":PLAINTEXT"));
-        Path home = Files.createDirectories(folder.resolve("broker-" + id));
+        Path home = Files.createDirectories(logs(folder, id).getParent());
         Path properties = Files.writeString(home.resolve("broker.properties"), all.entrySet().stream()
                 .map(each -> each.getKey() + "=" + each.getValue() + "\n").collect(Collectors.joining()));
         return new EosinProcess(home, List.of(
-                "serve", "--config", properties.toString(), "--data-dir", home.resolve("data").toString(),
+                "serve", "--config", properties.toString(), "--data-dir", logs(folder, id).toString(),
                 "--listen", listener + "=" + addresses.getOrDefault(id, "127.0.0.1:0"), // a restart takes its port again
                 "--cluster-id", controllers.nodes().clusterId()));
     }

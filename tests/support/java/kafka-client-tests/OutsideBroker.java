@@ -46,7 +46,7 @@ public class OutsideBroker {
         Map<String, String> settings = new HashMap<>(cluster.config().serverProperties());
         String name = cluster.clientListener().value();
         settings.putAll(Map.of(
-                "process.roles", "broker", "node.id", String.valueOf(id),
+                "process.roles", "broker", "node.id", String.valueOf(id), "log.dirs", cluster.logs(id).toString(),
                 "controller.listener.names", "CONTROLLER", "controller.quorum.bootstrap.servers", "localhost:1",
                 "listeners", name + "://localhost:" + boundPort(cluster.clientListener()), "inter.broker.listener.name", name,
                 "listener.security.protocol.map", name + ":PLAINTEXT,CONTROLLER:PLAINTEXT",

@@ -1,5 +1,6 @@
 package org.apache.kafka.common.test.junit;
 
+import java.io.File;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -13,10 +14,13 @@ import org.apache.kafka.clients.admin.ProducerState;
 import org.apache.kafka.common.IsolationLevel;
 import org.apache.kafka.common.Node;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.TopicPartitionInfo;
 import org.apache.kafka.storage.internals.log.ProducerStateEntry;
 import org.apache.kafka.storage.internals.log.ProducerStateManager;
 import org.apache.kafka.storage.internals.log.UnifiedLog;
 import scala.Option;
+import scala.collection.Seq;
+import scala.jdk.javaapi.CollectionConverters;
 import scala.jdk.javaapi.OptionConverters;
 
 /** What tests ask a broker's logs for, and a client can find out, too: offsets are those of the leader. */
@@ -34,22 +38,36 @@ public final class OutsideLogs {
 
     // --- of the replica manager
 
-    public Option<UnifiedLog> localLog(TopicPartition partition) {
-        return Option.apply(log(partition));
+    public Option<UnifiedLog> localLog(TopicPartition partition) throws Exception {
+        return isReplica(partition) ? Option.apply(log(partition)) : Option.empty();
     }
 
-    public Option<Partition> onlinePartition(TopicPartition partition) {
-        return Option.apply(Stand.in(Partition.class, new One(partition)));
+    public Option<Partition> onlinePartition(TopicPartition partition) throws Exception {
+        return isReplica(partition) ? Option.apply(Stand.in(Partition.class, new One(partition))) : Option.empty();
     }
 
     // --- of the log manager
 
-    public Option<UnifiedLog> getLog(TopicPartition partition, boolean future) {
-        return Option.apply(log(partition));
+    public Option<UnifiedLog> getLog(TopicPartition partition, boolean future) throws Exception {
+        return localLog(partition);
+    }
+
+    /** None: the files in which it notes how far it has cleaned are its own. */
+    public Seq<File> liveLogDirs() {
+        return CollectionConverters.asScala(List.<File>of()).toSeq();
     }
 
     public boolean getLog$default$2() {
         return false;
+    }
+
+    private boolean isReplica(TopicPartition partition) throws Exception {
+        return described(partition).filter(each -> each.replicas().stream().anyMatch(one -> one.id() == node)).isPresent();
+    }
+
+    private Optional<TopicPartitionInfo> described(TopicPartition partition) throws Exception {
+        return cluster.described(partition.topic()).filter(each -> each.partitions().size() > partition.partition())
+                .map(each -> each.partitions().get(partition.partition()));
     }
 
     private UnifiedLog log(TopicPartition partition) {
@@ -82,8 +100,11 @@ public final class OutsideLogs {
         }
 
         private Optional<Node> leader() throws Exception {
-            return cluster.described(partition.topic()).filter(each -> each.partitions().size() > partition.partition())
-                    .map(each -> each.partitions().get(partition.partition()).leader());
+            return described(partition).map(TopicPartitionInfo::leader);
+        }
+
+        public File dir() {
+            return cluster.logs(node).resolve(partition.toString()).toFile();
         }
 
         public long logStartOffset() throws Exception {
