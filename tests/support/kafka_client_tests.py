@@ -80,7 +80,7 @@ packages, those whose outcomes are worth most first."""
 JOINED: Final = frozenset(
     {
         *("AddPartitionsToTxnRequestServerTest", "DescribeProducersWithBrokerIdTest"),
-        *("ProducerFailureHandlingTest", "ProducerSendWhileDeletionTest"),
+        *("ProducerFailureHandlingTest", "ProducerSendWhileDeletionTest", "ListOffsetsIntegrationTest"),
         *("OffsetsForLeaderEpochRequestTest", "PlaintextAdminIntegrationTest"),
     }
 )

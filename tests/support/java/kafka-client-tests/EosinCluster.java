@@ -227,7 +227,9 @@ public final class EosinCluster {
         if (joined != null) {
             joined.stop();
         }
-        end();
+        if (process != null) {
+            process.kill(); // nobody reads what it has written
+        }
         try (var files = Files.walk(folder)) {
             files.sorted((one, other) -> other.compareTo(one)).forEach(each -> each.toFile().delete());
         }

@@ -59,6 +59,7 @@ final class EosinProcess {
     }
 
     void kill() throws InterruptedException {
+        process.descendants().forEach(ProcessHandle::destroyForcibly);
         process.destroyForcibly().waitFor();
     }
 

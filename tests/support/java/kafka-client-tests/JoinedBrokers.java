@@ -76,14 +76,17 @@ final class JoinedBrokers {
 
     void stop() throws Exception {
         for (EosinProcess each : running.values()) {
-            each.kill(); // nobody reads what it has written
+            each.kill();
         }
         running.clear();
         controllers.close();
     }
 
     void shutdown(int id) throws Exception {
-        running.remove(id).end();
+        EosinProcess ended = running.remove(id);
+        if (ended != null) {
+            ended.end();
+        }
     }
 
     void start(int id) throws Exception {
