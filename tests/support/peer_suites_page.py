@@ -120,10 +120,10 @@ race real time, unless the reason is known. librdkafka's run in its quick mode, 
 
 Those of Apache Kafka for groups and transactions (`SUITE=kafka`) come from Maven, which has them up to 4.3.1: they run
 with clients and a broker of that release. Each starts a cluster of its own, with its settings and features. Where it
-asks for several brokers it gets one process of Eosin [with nodes](../nodes.md); where it asks for what only a broker
-in its own process has, it leaves itself out; classes that bring a broker's own plug-ins along are not asked. A number
-behind a test is that of its cluster's settings. The row has those tests that were run at both brokers;
-`ARGS=--missing` goes on with the others.
+asks for several brokers it gets one process of Eosin [with nodes](../nodes.md), or, in classes that look at replicas,
+as many Eosins that [join](../cluster.md) a controller of Apache Kafka; where it asks for what only a broker in its own
+process has, or brings a broker's own plug-in along, it leaves itself out. A number behind a test is that of its
+cluster's settings. The row has those tests that were run at both brokers; `ARGS=--missing` goes on with the others.
 """
 
 
