@@ -35,8 +35,8 @@ import org.opentest4j.TestAbortedException;
 
 /**
  * What a test of Apache Kafka's is given as its cluster: an Eosin in a process of its own, with the test's settings.
- * Where the test wants several brokers it is a lab's with as many nodes in front of it, or, with -Deosin.joined=true, as
- * many Eosins that have joined a controller of Apache Kafka's. A test that wants what only a broker in this JVM has is
+ * Where the test wants several brokers it is a lab's with as many nodes in front of it; with -Deosin.joined=true as many
+ * Eosins as it wants have joined a controller of Apache Kafka's. A test that wants what only a broker in this JVM has is
  * left out, with the name of that.
  */
 public final class EosinCluster {
@@ -80,10 +80,9 @@ public final class EosinCluster {
 
     // --- what the cluster is
 
-    /** Whether each of its brokers is an Eosin of its own. */
+    /** Whether each of its brokers is an Eosin of its own, and none is the controller. */
     boolean isJoined() {
-        return Boolean.getBoolean("eosin.joined") && config.numBrokers() > 1
-                && config.brokerSecurityProtocol() == SecurityProtocol.PLAINTEXT;
+        return Boolean.getBoolean("eosin.joined") && config.brokerSecurityProtocol() == SecurityProtocol.PLAINTEXT;
     }
 
     public Type type() {
