@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import peer_suites
 import pytest
-from kafka_client_tests import ended
+from kafka_client_tests import CLASSES, JOINED, ended
 from peer_suite import Asked, output
 from peer_suites_page import FAILED, PASSED, SKIPPED, Ran
 from waiting import wait_until
@@ -37,6 +37,11 @@ ENDED = [
 def test_of_each_test_of_apache_kafka_one_line_is_read_but_of_those_that_are_others_again() -> None:
     said = [*SAID.splitlines(keepends=True), "## END\n"]
     assert list(ended(said, "TransactionsTest")) == ENDED
+
+
+def test_what_gets_joined_brokers_is_a_class_of_the_suite_or_a_method_of_one() -> None:
+    assert {each.partition("#")[0] for each in JOINED} <= set(CLASSES)
+    assert len({each.partition("#")[0] for each in JOINED}) > 1
 
 
 def test_a_class_of_tests_that_ends_too_early_has_failed_and_its_tests_have_not() -> None:
