@@ -93,6 +93,9 @@ _JOINED: Final[Mapping[str, Sequence[str]]] = {
         *("testRackAwareAssignment", "testSingleCoordinatorOwnershipAfterPartitionReassignment"),
     ),
     "OffsetFetchRequestTest": ("testGroupErrors",),
+    "ShareFetchAcknowledgeRequestTest": (
+        *("testShareFetchRequestToNonLeaderReplica", "testShareFetchRequestSuccessMultiplePartitionsMultipleBrokers"),
+    ),
     "PlaintextConsumerTest": ("testClassicConsumerListTopics", "testAsyncConsumerListTopics"),
     "StreamsGroupHeartbeatRequestTest": ("testStreamsGroupHeartbeatIsInaccessibleWhenOffsetTopicNotExist",),
 }

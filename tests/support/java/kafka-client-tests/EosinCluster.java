@@ -16,6 +16,7 @@ import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.ExecutionException;
 import java.util.stream.Collectors;
+import kafka.server.BrokerServer;
 import kafka.server.ControllerServer;
 import kafka.server.KafkaBroker;
 import org.apache.kafka.clients.admin.Admin;
@@ -41,6 +42,7 @@ import org.opentest4j.TestAbortedException;
  */
 public final class EosinCluster {
     static final String AGAIN = "as with controllers of their own";
+    private static final int CONTROLLER = 3000; // as Apache Kafka's own class counts them
     private static final String TRANSACTIONS = "transaction.version"; // which goes up only
 
     private final ClusterConfig config;
@@ -108,18 +110,22 @@ public final class EosinCluster {
     public Map<Integer, KafkaBroker> brokers() throws Exception {
         Map<Integer, KafkaBroker> brokers = new TreeMap<>();
         for (Node each : nodes()) {
-            brokers.put(each.id(), Stand.in(KafkaBroker.class, new OutsideBroker(this, each.id())));
+            brokers.put(each.id(), Stand.in(BrokerServer.class, new OutsideBroker(this, each.id())));
         }
         return brokers;
     }
 
     public Map<Integer, ControllerServer> controllers() {
-        return Map.of(); // nobody waits for them
+        return Map.of(CONTROLLER, controller());
+    }
+
+    public Set<Integer> controllerIds() {
+        return Set.of(CONTROLLER);
     }
 
     /** The controller of joined brokers, or else one of which only that is known that all brokers have caught up. */
     ControllerServer controller() {
-        return joined != null ? joined.controller() : Stand.in(ControllerServer.class, new OutsideController());
+        return joined != null ? joined.controller() : Stand.in(ControllerServer.class, new OutsideController(this));
     }
 
     /** How far a broker follows the controller's metadata; null where there is no controller to lag behind. */
@@ -208,13 +214,18 @@ public final class EosinCluster {
             throw new TestAbortedException("its brokers differ in their settings");
         }
         everStarted = true;
-        if (isJoined()) {
-            joined = new JoinedBrokers(config, folder, settings(), ofControllers);
-            joined.start();
-            addresses = joined.addresses();
-        } else {
-            launch();
-            finalizeFeatures();
+        try {
+            if (isJoined()) {
+                joined = new JoinedBrokers(config, folder, settings(), ofControllers);
+                joined.start();
+                addresses = joined.addresses();
+            } else {
+                launch();
+                finalizeFeatures();
+            }
+        } catch (Exception failed) {
+            stop(); // JUnit does not, for a test that has not begun
+            throw failed;
         }
     }
 
@@ -293,7 +304,8 @@ public final class EosinCluster {
 
     private Map<String, String> settings() {
         Map<String, String> settings = new TreeMap<>(config.serverProperties());
-        settings.keySet().removeIf(each -> each.startsWith("log.unclean.") || each.equals("file.delete.delay.ms")); // no broker settings
+        settings.keySet().removeIf(each -> // no settings of brokers, and one test has a sentence for a name
+                each.startsWith("log.unclean.") || each.equals("file.delete.delay.ms") || each.contains(" "));
         config.features().forEach((feature, level) -> {
             if (feature.featureName().equals(TRANSACTIONS)) {
                 settings.put("eosin.transaction.version", String.valueOf(level));

@@ -13,7 +13,6 @@ import kafka.server.KafkaConfig;
 import org.apache.kafka.common.security.auth.SecurityProtocol;
 import org.apache.kafka.common.test.api.ClusterConfig;
 import org.apache.kafka.common.test.api.Type;
-import org.apache.kafka.metadata.KRaftMetadataCache;
 import org.apache.kafka.server.common.Feature;
 import org.opentest4j.TestAbortedException;
 import scala.jdk.javaapi.CollectionConverters;
@@ -102,11 +101,6 @@ public final class HarnessCluster {
         }
 
         @Override
-        public KRaftMetadataCache metadataCache() {
-            return Stand.in(KRaftMetadataCache.class, new Topics());
-        }
-
-        @Override
         public void startup() throws Exception {
             if (everStarted) {
                 super.startup();
@@ -115,10 +109,6 @@ public final class HarnessCluster {
             }
             everStarted = true;
             up = true;
-        }
-
-        public void shutdown() throws Exception {
-            shutdown(Duration.ZERO);
         }
 
         @Override

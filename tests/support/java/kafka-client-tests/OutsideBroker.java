@@ -23,8 +23,8 @@ import org.apache.kafka.common.network.ListenerName;
 import org.apache.kafka.coordinator.group.GroupCoordinator;
 import org.apache.kafka.image.loader.MetadataLoader;
 import org.apache.kafka.metadata.BrokerState;
+import org.apache.kafka.metadata.KRaftMetadataCache;
 import org.apache.kafka.metadata.LeaderAndIsr;
-import org.apache.kafka.metadata.MetadataCache;
 import scala.Option;
 
 /** What tests ask a broker in their own process for, and a client can find out, too. */
@@ -86,6 +86,10 @@ public class OutsideBroker {
         return Stand.in(LogManager.class, new OutsideLogs(cluster, id, this::told));
     }
 
+    public void shutdown() throws Exception {
+        shutdown(Duration.ZERO);
+    }
+
     public void shutdown(Duration longest) throws Exception {
         cluster.shutdownBroker(id);
     }
@@ -100,8 +104,8 @@ public class OutsideBroker {
         return Stand.in(GroupCoordinator.class, new Groups());
     }
 
-    public MetadataCache metadataCache() {
-        return Stand.in(MetadataCache.class, new Topics());
+    public KRaftMetadataCache metadataCache() {
+        return Stand.in(KRaftMetadataCache.class, new Topics());
     }
 
     public KafkaApis dataPlaneRequestProcessor() {
