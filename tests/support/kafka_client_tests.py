@@ -93,6 +93,10 @@ _JOINED: Final[Mapping[str, Sequence[str]]] = {
         *("testRackAwareAssignment", "testSingleCoordinatorOwnershipAfterPartitionReassignment"),
     ),
     "OffsetFetchRequestTest": ("testGroupErrors",),
+    "ShareConsumerTest": (
+        *("testSharePartitionLagOnGroupCoordinatorMovement", "testSharePartitionLagOnShareCoordinatorMovement"),
+        *("testShareConsumerAfterCoordinatorMovement", "testComplexShareConsumer"),
+    ),
     "ShareFetchAcknowledgeRequestTest": (
         *("testShareFetchRequestToNonLeaderReplica", "testShareFetchRequestSuccessMultiplePartitionsMultipleBrokers"),
     ),
