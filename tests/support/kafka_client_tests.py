@@ -71,7 +71,6 @@ CLASSES: Final = {name: f"{package}.{name}" for package, names in _PACKAGES.item
     for name in (
         "PlaintextConsumerAssignors",
         "PlaintextProducerSend",
-        "GroupCoordinatorIntegration",
         "PlaintextAdminIntegration",
     )
 }
@@ -93,6 +92,7 @@ _JOINED: Final[Mapping[str, Sequence[str]]] = {
         *("testRackAwareAssignment", "testSingleCoordinatorOwnershipAfterPartitionReassignment"),
     ),
     "OffsetFetchRequestTest": ("testGroupErrors",),
+    "PlaintextProducerSendTest": ("testSendToPartitionWithFollowerShutdownShouldNotTimeout",),
     "ShareConsumerTest": (
         *("testSharePartitionLagOnGroupCoordinatorMovement", "testSharePartitionLagOnShareCoordinatorMovement"),
         *("testShareConsumerAfterCoordinatorMovement", "testComplexShareConsumer"),
