@@ -43,9 +43,10 @@ _LATE: Final = (
 )
 _METRICS: Final = "It reads the metrics of a broker in its own process."
 _PORTIONS: Final = (
-    "Of records that failed often Eosin hands out ever smaller parts of those that are left together, Apache Kafka of the "
-    "batch that they came in: the counts differ from the second part on."
+    "Of records that failed often Eosin hands out ever smaller parts of those that are left together, Apache Kafka of "
+    "the batch that they came in: the counts differ from the second part on."
 )
+_MARKERS: Final = "It waits for acknowledgements of markers: Eosin hands out none, and has nobody acknowledge them."
 _ONE_DIRECTORY: Final = "It moves partitions between directories of a broker: Eosin has one."
 EXPLANATIONS: Final[Mapping[str, str]] = {
     "0081_admin classic": (
@@ -80,13 +81,19 @@ EXPLANATIONS: Final[Mapping[str, str]] = {
     ),
     "ShareConsumerTest testFetchWithThrottledDelivery 1": _PORTIONS,
     "ShareConsumerTest testFetchWithThrottledDeliveryBatchesWithIncreasedDeliveryLimit 1": _PORTIONS,
+    "ShareConsumerTest testFetchWithThrottledDeliveryValidateDeliveryCount 1": _PORTIONS,
+    "ShareConsumerTest testAlterReadCommittedToReadUncommittedIsolationLevelWithReleaseAck 1": _MARKERS,
+    "ShareConsumerTest testAlterReadCommittedToReadUncommittedIsolationLevelWithRejectAck 1": _MARKERS,
+    "ShareConsumerTest testLeaderRestartWithoutLeadershipChangeExplicitAcknowledgementAsync 1": (
+        "It races its client's connection, which the broker's restart breaks: what is acknowledged on a broken one "
+        "fails in the client by another name than by the leader's new epoch. Alone it passes every other time."
+    ),
     "ShareConsumerTest testRenewAcknowledgementInvalidStateRecord 1": _METRICS,
     "ShareConsumerTest testRenewAcknowledgementNoResultInPoll 1": _METRICS,
     "ShareConsumerTest testRenewAcknowledgementOnCommitSync 1": _METRICS,
     "ShareConsumerTest testRenewAcknowledgementOnPoll 1": _METRICS,
     "PlaintextConsumerTest testAsyncConsumerListTopics 1": _INTERNAL,
     "PlaintextConsumerTest testClassicConsumerListTopics 1": _INTERNAL,
-    "StreamsGroupHeartbeatRequestTest testStreamsGroupHeartbeatIsInaccessibleWhenOffsetTopicNotExist 1": _OFFSETS_TOPIC,
     "ConsumerProtocolMigrationTest testOnlineMigrationWithCooperativeAssignmentStrategyAndStaticMembers 1": _INTERVAL,
     "PlaintextConsumerTest testAsyncConsumerCloseLeavesGroupOnInterrupt 1": (
         "It fails now and then, of a dozen runs at Eosin two: Apache Kafka marks it so, too (KAFKA-18031)."
