@@ -79,6 +79,10 @@ EXPLANATIONS: Final[Mapping[str, str]] = {
     "ShareGroupHeartbeatRequestTest testPartitionAssignmentWithChangingTopics 1": _EPOCHS,
     "ShareGroupHeartbeatRequestTest testShareGroupHeartbeatIsAccessibleWhenShareGroupIsEnabled 1": _EPOCHS,
     "ShareGroupHeartbeatRequestTest testShareGroupHeartbeatWithMultipleMembers 1": _EPOCHS,
+    "PlaintextAdminIntegrationTest testListNodes": (
+        "It expects its brokers at `localhost`: those that are started for it are at 127.0.0.1."
+    ),
+    "PlaintextAdminIntegrationTest testLongTopicNames": _ONE_DIRECTORY,
     "PlaintextAdminIntegrationTest testListTransactions": (
         "It finds transactions that are over by how long ago they began: Eosin's filter finds what is open for so long."
     ),
@@ -91,6 +95,10 @@ EXPLANATIONS: Final[Mapping[str, str]] = {
     "ShareConsumerTest testFetchWithThrottledDeliveryValidateDeliveryCount 1": _PORTIONS,
     "ShareConsumerTest testAlterReadCommittedToReadUncommittedIsolationLevelWithReleaseAck 1": _MARKERS,
     "ShareConsumerTest testAlterReadCommittedToReadUncommittedIsolationLevelWithRejectAck 1": _MARKERS,
+    "ShareConsumerTest testComplexShareConsumer 1": (
+        "It wants a poll that brings nothing within 45 seconds, while 2,000 records are flushed one by one to three "
+        "replicas: on the loaded machine of this run Eosin's three brokers were slower. Not looked into yet."
+    ),
     "ShareConsumerTest testLeaderRestartWithoutLeadershipChangeExplicitAcknowledgementAsync 1": (
         "It races its client's connection, which the broker's restart breaks: what is acknowledged on a broken one "
         "fails in the client by another name than by the leader's new epoch. Alone it passes every other time."
@@ -230,7 +238,7 @@ def _unasked() -> Iterator[str]:
     asked = {name.split()[0] for name in results[0] if name in results[1]}
     if missing := [name for name in CLASSES if name not in asked]:
         yield "## What has no result yet\n"
-        yield f"Of Apache Kafka's classes: {', '.join(missing)}; and some tests of others, as of ShareConsumerTest."
+        yield f"Of Apache Kafka's classes: {', '.join(missing)}."
         yield ""
 
 
