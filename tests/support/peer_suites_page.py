@@ -35,10 +35,6 @@ _EPOCHS: Final = (
     "It counts group epochs: Eosin has initialized the partitions within the heartbeat that finds them, which begins "
     "one more."
 )
-_INTERNAL: Final = (
-    "It counts all topics, and races the creation of `__consumer_offsets`, which its consumer has asked for: the same "
-    "with classic groups fails at Apache Kafka, too."
-)
 _LATE: Final = (
     "It expects that a producer whose transaction has timed out is fenced: Eosin tells it that the transaction was "
     "aborted, and it goes on."
@@ -49,6 +45,7 @@ _PORTIONS: Final = (
     "the batch that they came in: the counts differ from the second part on."
 )
 _MARKERS: Final = "It waits for acknowledgements of markers: Eosin hands out none, and has nobody acknowledge them."
+_LOGGERS: Final = "It changes the levels of Apache Kafka's loggers, which need a library that this run is without."
 _ONE_DIRECTORY: Final = "It moves partitions between directories of a broker: Eosin has one."
 EXPLANATIONS: Final[Mapping[str, str]] = {
     "0081_admin classic": (
@@ -79,6 +76,15 @@ EXPLANATIONS: Final[Mapping[str, str]] = {
     "ShareGroupHeartbeatRequestTest testPartitionAssignmentWithChangingTopics 1": _EPOCHS,
     "ShareGroupHeartbeatRequestTest testShareGroupHeartbeatIsAccessibleWhenShareGroupIsEnabled 1": _EPOCHS,
     "ShareGroupHeartbeatRequestTest testShareGroupHeartbeatWithMultipleMembers 1": _EPOCHS,
+    **dict.fromkeys(
+        (
+            "PlaintextAdminIntegrationTest testDescribeConfigsForLog4jLogLevels",
+            "PlaintextAdminIntegrationTest testIncrementalAlterConfigsForLog4jLogLevels",
+            "PlaintextAdminIntegrationTest testIncrementalAlterConfigsForLog4jLogLevelsCanResetLoggerToCurrentRoot",
+            "PlaintextAdminIntegrationTest testIncrementalAlterConfigsForLog4jLogLevelsDoesNotWorkWithInvalidConfigs",
+        ),
+        _LOGGERS,
+    ),
     "PlaintextAdminIntegrationTest testListNodes": (
         "It expects its brokers at `localhost`: those that are started for it are at 127.0.0.1."
     ),
@@ -99,16 +105,10 @@ EXPLANATIONS: Final[Mapping[str, str]] = {
         "It wants a poll that brings nothing within 45 seconds, while 2,000 records are flushed one by one to three "
         "replicas: on the loaded machine of this run Eosin's three brokers were slower. Not looked into yet."
     ),
-    "ShareConsumerTest testLeaderRestartWithoutLeadershipChangeExplicitAcknowledgementAsync 1": (
-        "It races its client's connection, which the broker's restart breaks: what is acknowledged on a broken one "
-        "fails in the client by another name than by the leader's new epoch. Alone it passes every other time."
-    ),
     "ShareConsumerTest testRenewAcknowledgementInvalidStateRecord 1": _METRICS,
     "ShareConsumerTest testRenewAcknowledgementNoResultInPoll 1": _METRICS,
     "ShareConsumerTest testRenewAcknowledgementOnCommitSync 1": _METRICS,
     "ShareConsumerTest testRenewAcknowledgementOnPoll 1": _METRICS,
-    "PlaintextConsumerTest testAsyncConsumerListTopics 1": _INTERNAL,
-    "PlaintextConsumerTest testClassicConsumerListTopics 1": _INTERNAL,
     "ConsumerProtocolMigrationTest testOnlineMigrationWithCooperativeAssignmentStrategyAndStaticMembers 1": _INTERVAL,
     "PlaintextConsumerTest testAsyncConsumerCloseLeavesGroupOnInterrupt 1": (
         "It fails now and then, of a dozen runs at Eosin two: Apache Kafka marks it so, too (KAFKA-18031)."
