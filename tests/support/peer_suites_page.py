@@ -46,6 +46,7 @@ _PORTIONS: Final = (
 )
 _MARKERS: Final = "It waits for acknowledgements of markers: Eosin hands out none, and has nobody acknowledge them."
 _LOGGERS: Final = "It changes the levels of Apache Kafka's loggers, which need a library that this run is without."
+_LOCALHOST: Final = "It expects its brokers at `localhost`: those that are started for it are at 127.0.0.1."
 _ONE_DIRECTORY: Final = "It moves partitions between directories of a broker: Eosin has one."
 EXPLANATIONS: Final[Mapping[str, str]] = {
     "0081_admin classic": (
@@ -85,9 +86,9 @@ EXPLANATIONS: Final[Mapping[str, str]] = {
         ),
         _LOGGERS,
     ),
-    "PlaintextAdminIntegrationTest testListNodes": (
-        "It expects its brokers at `localhost`: those that are started for it are at 127.0.0.1."
-    ),
+    "PlaintextAdminIntegrationTest testListNodes": _LOCALHOST,
+    "PlaintextAdminIntegrationTest testDescribeCluster": _LOCALHOST,
+    **_each("PlaintextAdminIntegrationTest testAlterReplicaLogDirs", 2, _ONE_DIRECTORY),
     "PlaintextAdminIntegrationTest testLongTopicNames": _ONE_DIRECTORY,
     "PlaintextAdminIntegrationTest testListTransactions": (
         "It finds transactions that are over by how long ago they began: Eosin's filter finds what is open for so long."
