@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import peer_suites
 import pytest
-from kafka_client_tests import ended
+from kafka_client_tests import CLASSES, JOINED, ended
 from peer_suite import Asked, output
 from peer_suites_page import FAILED, PASSED, SKIPPED, Ran
 from waiting import wait_until
@@ -37,6 +37,11 @@ ENDED = [
 def test_of_each_test_of_apache_kafka_one_line_is_read_but_of_those_that_are_others_again() -> None:
     said = [*SAID.splitlines(keepends=True), "## END\n"]
     assert list(ended(said, "TransactionsTest")) == ENDED
+
+
+def test_what_gets_joined_brokers_is_a_class_of_the_suite_or_a_method_of_one() -> None:
+    assert JOINED
+    assert {each.partition("#")[0] for each in JOINED} <= set(CLASSES)
 
 
 def test_a_class_of_tests_that_ends_too_early_has_failed_and_its_tests_have_not() -> None:
@@ -114,6 +119,15 @@ def test_a_class_that_came_to_no_end_is_forgotten_as_soon_as_it_has_come_to_one(
     suite = Scripted({"A one": PASSED, "A": FAILED}, {"A two": PASSED})
     peer_suites.ask(suite, ["A"], "eosin", results / "log", peer_suites.Kept("suite", "1", "eosin"))
     assert outcomes() == {"A one": (PASSED, 1), "A two": (PASSED, 2)}
+
+
+def test_two_runs_of_a_suite_at_once_keep_what_the_other_one_found(results: Path) -> None:
+    one, other = (peer_suites.Kept("suite", "1", "eosin") for _ in range(2))
+    one.add(Ran("A one", PASSED, 1.0))
+    other.add(Ran("B one", FAILED, 1.0))
+    one.drop("A one")
+    one.add(Ran("A two", PASSED, 1.0))
+    assert outcomes() == {"A two": (PASSED, 1), "B one": (FAILED, 1)}
 
 
 def test_a_test_program_that_hangs_is_killed_with_what_it_has_started(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from eosin.broker.requests.fetch_pass import check_leader_epoch
+from eosin.broker.requests.fetch_pass import check_leader_epoch, refusal_by_epoch
 from eosin.broker.services import Services
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.network.api import Api, RequestContext
@@ -137,6 +137,8 @@ async def _responses(
         if not is_open:
             outcome = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         elif asked[partition] <= 1:
+            if isinstance(log, ErrorCode):
+                log = refusal_by_epoch(log, partition, each.current_leader_epoch, services)
             outcome = await _search_in(log, each, isolation, context, services)
         answers.append(_partition_response(each.partition_index, outcome))
     return answers

@@ -9,7 +9,7 @@ its end; for the current epoch that is the log end; (-1, -1) when nothing is kno
 from itertools import islice
 from typing import Final
 
-from eosin.broker.requests.fetch_pass import check_leader_epoch
+from eosin.broker.requests.fetch_pass import check_leader_epoch, refusal_by_epoch
 from eosin.broker.services import Services
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.network.api import Api, RequestContext
@@ -50,9 +50,11 @@ async def handle(
 
 
 def _epoch_end(topic: str, wanted: OffsetForLeaderPartition, services: Services) -> EpochEndOffset:
-    log = services.partitions.get(TopicPartition(topic, wanted.partition))
+    partition = TopicPartition(topic, wanted.partition)
+    log = services.partitions.get(partition)
     if isinstance(log, ErrorCode):
-        return EpochEndOffset(log, wanted.partition)
+        refusal = refusal_by_epoch(log, partition, wanted.current_leader_epoch, services)
+        return EpochEndOffset(refusal, wanted.partition)
     error = check_leader_epoch(log, wanted.current_leader_epoch)
     if error:
         return EpochEndOffset(error, wanted.partition)

@@ -320,7 +320,8 @@ class FetchPass:
         is_reader = self._limits.follower is None and self._limits.api_version >= FIRST_RACK_VERSION
         log = partitions.readable(wanted.name) if is_reader else partitions.get(wanted.name)
         if isinstance(log, ErrorCode):
-            return log
+            told = -1 if self._limits.follower is not None else wanted.current_leader_epoch
+            return refusal_by_epoch(log, wanted.name, told, self._services)
         if by_id and log.topic_id != wanted.topic_id:
             return ErrorCode.INCONSISTENT_TOPIC_ID
         partition.log = log
@@ -458,6 +459,18 @@ def check_leader_epoch(log: "PartitionLog", epoch: int) -> ErrorCode:
     """Check that the client speaks of this leader: an older one is fenced, a newer one unknown, -1 does not ask
     (storage.md section 17)."""
     return ErrorCode.NONE if epoch < 0 else _compare_epochs(epoch, log.leader_epoch)
+
+
+def refusal_by_epoch(refusal: ErrorCode, partition: TopicPartition, epoch: int, services: "Services") -> ErrorCode:
+    """The error for a partition that this broker does not serve: `refusal`, unless it holds a replica that the cluster
+    gives another leader epoch than the client speaks of. A replica compares epochs first (storage.md section 17)."""
+    if (
+        refusal is not ErrorCode.NOT_LEADER_OR_FOLLOWER
+        or epoch < 0
+        or services.partitions.hosted_log(partition) is None
+    ):
+        return refusal
+    return _compare_epochs(epoch, services.cluster.leader_epoch(partition)) or refusal
 
 
 def _compare_epochs(told: int, ours: int) -> ErrorCode:

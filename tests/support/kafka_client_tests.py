@@ -4,8 +4,9 @@ They come from Maven, compiled, of the latest release that has them there, and r
 Apache Kafka with its broker, too. Each test names a cluster in an annotation, and Kafka's extension of JUnit starts it
 in the test's own process. For Eosin the one class of that extension which does so is ours (`java/kafka-client-tests`):
 it starts an Eosin with the settings and features of the annotation, or a lab's with nodes where it is to be several
-brokers. So it is for tests in Scala, which inherit their brokers. At Apache Kafka nothing is ours but what says how
-each test ended. Each class of tests has a JVM of its own.
+brokers; for what is in `JOINED` as many Eosins, which join a controller of Apache Kafka's. So it is for tests in
+Scala, which inherit their brokers. At Apache Kafka nothing is ours but what says how each test ended. Each class of
+tests has a JVM of its own.
 """
 
 import re
@@ -28,7 +29,7 @@ _RUNNER: Final = "RunTests"
 _EXTENSION: Final = "org.junit.jupiter.api.extension.Extension"
 _CLUSTER: Final = (
     *("RaftClusterInvocationContext", "QuorumTestHarness", "EosinCluster", "HarnessCluster"),
-    *("OutsideBroker", "OutsideLogs", "Stand"),
+    *("EosinProcess", "JoinedBrokers", "OutsideBroker", "OutsideController", "OutsideLogs", "Stand"),
 )
 _LINE: Final = re.compile(r"## (PASS|FAIL|SKIP)\t([0-9.]+)\t([^\t]*)\t(.*)\n")
 _END: Final = "## END"
@@ -48,7 +49,7 @@ _PACKAGES: Final[Mapping[str, Sequence[str]]] = {
         *("AddPartitionsToTxnRequestServerTest", "TxnOffsetCommitRequestTest", "WriteTxnMarkersRequestTest"),
         *("OffsetCommitRequestTest", "OffsetFetchRequestTest", "OffsetDeleteRequestTest", "HeartbeatRequestTest"),
         *("JoinGroupRequestTest", "SyncGroupRequestTest", "LeaveGroupRequestTest", "ListGroupsRequestTest"),
-        *("DescribeGroupsRequestTest", "DeleteGroupsRequestTest"),
+        *("DescribeGroupsRequestTest", "DeleteGroupsRequestTest", "OffsetsForLeaderEpochRequestTest"),
         *("ConsumerGroupHeartbeatRequestTest", "ConsumerGroupDescribeRequestTest", "ConsumerProtocolMigrationTest"),
         *("StreamsGroupHeartbeatRequestTest", "StreamsGroupDescribeRequestTest"),
         *("ShareGroupHeartbeatRequestTest", "ShareGroupDescribeRequestTest", "ShareFetchAcknowledgeRequestTest"),
@@ -57,6 +58,7 @@ _PACKAGES: Final[Mapping[str, Sequence[str]]] = {
         *("AdminFenceProducersTest", "DescribeProducersWithBrokerIdTest", "DynamicGroupConfigIntegrationTest"),
         *("ListOffsetsIntegrationTest", "ConcurrentListOffsetsRequestTest"),
     ),
+    "org.apache.kafka.clients.security": ("GroupAuthorizerIntegrationTest",),
     "org.apache.kafka.clients.consumer": (
         *("ConsumerBounceTest", "ConsumerIntegrationTest", "PlaintextConsumerCommitTest"),
         *("PlaintextConsumerSubscriptionTest", "PlaintextConsumerCallbackTest", "PlaintextConsumerPollTest"),
@@ -65,10 +67,47 @@ _PACKAGES: Final[Mapping[str, Sequence[str]]] = {
     ),
 }
 CLASSES: Final = {name: f"{package}.{name}" for package, names in _PACKAGES.items() for name in names} | {
-    name: f"kafka.api.{name}" for name in ("PlaintextConsumerAssignorsTest", "PlaintextProducerSendTest")
+    f"{name}Test": f"kafka.api.{name}Test"
+    for name in (
+        "PlaintextConsumerAssignors",
+        "PlaintextProducerSend",
+        "PlaintextAdminIntegration",
+    )
 }
 """Those of groups and transactions, and their neighbours, through clients and one request at a time: with their
 packages, those whose outcomes are worth most first."""
+_JOINED: Final[Mapping[str, Sequence[str]]] = {
+    "AddPartitionsToTxnRequestServerTest": (),
+    "DescribeProducersWithBrokerIdTest": (),
+    "ProducerFailureHandlingTest": (),
+    "ProducerSendWhileDeletionTest": (),
+    "ListOffsetsIntegrationTest": (),
+    "OffsetsForLeaderEpochRequestTest": (),
+    "PlaintextAdminIntegrationTest": (),
+    "TransactionsTest": (
+        *("testBumpTransactionalEpochWithTV2Disabled", "testBumpTransactionalEpochWithTV2Enabled"),
+        "testFailureToFenceEpoch",
+    ),
+    "ConsumerIntegrationTest": (
+        *("testRackAwareAssignment", "testSingleCoordinatorOwnershipAfterPartitionReassignment"),
+    ),
+    "OffsetFetchRequestTest": ("testGroupErrors",),
+    "PlaintextProducerSendTest": ("testSendToPartitionWithFollowerShutdownShouldNotTimeout",),
+    "ShareConsumerTest": (
+        *("testSharePartitionLagOnGroupCoordinatorMovement", "testSharePartitionLagOnShareCoordinatorMovement"),
+        *("testShareConsumerAfterCoordinatorMovement", "testComplexShareConsumer"),
+    ),
+    "ShareFetchAcknowledgeRequestTest": (
+        *("testShareFetchRequestToNonLeaderReplica", "testShareFetchRequestSuccessMultiplePartitionsMultipleBrokers"),
+    ),
+    "PlaintextConsumerTest": ("testClassicConsumerListTopics", "testAsyncConsumerListTopics"),
+    "StreamsGroupHeartbeatRequestTest": ("testStreamsGroupHeartbeatIsInaccessibleWhenOffsetTopicNotExist",),
+}
+JOINED: Final = frozenset(
+    "#".join(each) for name, methods in _JOINED.items() for each in [(name, method) for method in methods] or [(name,)]
+)
+"""The classes, and methods of other ones as Class#method, that ask what replicas of their own have, or that topics of
+the coordinators are not there yet: they get brokers that have joined a controller."""
 
 
 class KafkaClients:
@@ -89,8 +128,8 @@ class KafkaClients:
         return maven.version(PROJECT)
 
     def names(self) -> Sequence[str]:
-        """Classes, without their packages."""
-        return list(CLASSES)
+        """Classes, without their packages, and before them those of their methods that want other brokers."""
+        return [*sorted(each for each in JOINED if "#" in each), *CLASSES]
 
     def left(self, names: Sequence[str], results: Mapping[str, Ran]) -> Sequence[str]:
         """All of them: what tests a class has, only its JVM knows."""
@@ -107,6 +146,7 @@ class KafkaClients:
         temporary.mkdir(exist_ok=True)
         path = [*([str(self._cluster)] if at.kind == "eosin" else []), str(self._runner), f"{self._jars}/*"]
         command = [self._java, *_JVM, f"-Deosin.python={sys.executable}", maven.temporary(temporary)]
+        command += ["-Deosin.joined=true"] if JOINED & {name, simple} else []
         command += ["-cp", ":".join(path), _RUNNER, f"{CLASSES[simple]}{method}{rest}"]
         command += sorted(f"-{each}" for each in done if each.startswith(f"{simple} "))
         yield from ended(lines(command, self._work, {}, log, killed_after_s=LONGEST_S), name)

@@ -33,6 +33,7 @@ from kafka_client_tests import KafkaClients
 from kafka_releases import REFERENCE
 from peer_suite import Asked, Suite, output
 from peer_suites_page import FAILED, PASSED, RESULTS, SKIPPED, Ran, Run
+from toolchains import alone
 
 LONGEST_S: Final = 1200
 """Of one test; its authors' runner gives the whole suite so long."""
@@ -224,23 +225,43 @@ SUITES: Final[Mapping[str, Callable[[Path | None, Path], Suite]]] = {
 
 
 class Kept:
-    """What came out of a suite at a broker: in its file as soon as it is known, so that a long run may be stopped."""
+    """What came out of a suite at a broker: in its file as soon as it is known, so that a long run may be stopped, and
+    two runs may share the suite."""
 
     def __init__(self, suite: str, version: str, kind: str) -> None:
         self._suite, self._version, self._kind = suite, version, kind
         self._file = RESULTS / f"{suite}-{kind}.json"
-        known = msgspec.json.decode(self._file.read_bytes(), type=Run).tests if self._file.exists() else []
-        self.results = {each.test: each for each in known}
+        self.results: dict[str, Ran] = {}
+        self._read()
 
     def add(self, each: Ran) -> None:
         """Keep one outcome, and say it."""
-        self.results[each.test] = each
-        self._write()
+        with self._changing():
+            self.results[each.test] = each
         print(f"{self._kind:6} {each.outcome:7} {each.seconds:7.1f} s  {each.test}  {each.why}", flush=True)
+
+    def drop(self, test: str) -> None:
+        """Drop the outcome of one test, if it has one."""
+        if test in self.results:
+            with self._changing():
+                self.results.pop(test, None)
 
     def forget(self, names: Sequence[str]) -> None:
         """Drop what these names had, and their parts."""
-        self.results = {name: each for name, each in self.results.items() if not name.startswith(tuple(names))}
+        with self._changing():
+            self.results = {name: each for name, each in self.results.items() if not name.startswith(tuple(names))}
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Around a change: it is one of what the file has now, to which another run may have added."""
+        with alone(f"peer-suites-{self._suite}-{self._kind}"):
+            self._read()
+            yield
+            self._write()
+
+    def _read(self) -> None:
+        known = msgspec.json.decode(self._file.read_bytes(), type=Run).tests if self._file.exists() else []
+        self.results = {each.test: each for each in known}
 
     def _write(self) -> None:
         today = datetime.datetime.now(datetime.UTC).date().isoformat()
@@ -258,14 +279,14 @@ def ask(suite: Suite, names: Sequence[str], kind: str, log: Path, kept: Kept) ->
         at = Asked(kind, "") if suite.starts_brokers else stack.enter_context(broker(kind, Path(folder)))
         for name in suite.left(names, kept.results):
             done = [each.test for each in kept.results.values() if is_done(each)]
-            kept.results.pop(name, None)  # that a class came to no end is no result of its tests
+            kept.drop(name)  # that a class came to no end is no result of its tests
             failed: list[str] = []
             for each in suite.run(name, at, log, done):
                 known = kept.results.get(each.test)
                 kept.add(each if known is None else msgspec.structs.replace(each, tries=TRIES))
                 failed += [each.test] if not is_done(kept.results[each.test]) else []
             for again in suite.again(failed):
-                kept.results.pop(again, None)
+                kept.drop(again)
                 done = [each.test for each in kept.results.values() if is_done(each)]
                 for each in suite.run(again, at, log, done):
                     if each.test not in done:

@@ -35,33 +35,24 @@ _EPOCHS: Final = (
     "It counts group epochs: Eosin has initialized the partitions within the heartbeat that finds them, which begins "
     "one more."
 )
-_INTERNAL: Final = "It counts all topics: Eosin has its internal ones from the start."
-_OFFSETS_TOPIC: Final = "It expects that `__consumer_offsets` does not exist yet: in Eosin it is there from the start."
 _LATE: Final = (
     "It expects that a producer whose transaction has timed out is fenced: Eosin tells it that the transaction was "
     "aborted, and it goes on."
 )
-_REPLICAS: Final = (
-    "It expects that what a killed node has is away, or that a coordinator without enough replicas writes nothing: "
-    "nodes of a lab have one disk, and another one goes on at once."
+_METRICS: Final = "It reads the metrics of a broker in its own process."
+_PORTIONS: Final = (
+    "Of records that failed often Eosin hands out ever smaller parts of those that are left together, Apache Kafka of "
+    "the batch that they came in: the counts differ from the second part on."
 )
-_ADD_PARTITIONS: Final = "AddPartitionsToTxnRequestServerTest"
-_NOT_ATTEMPTED: Final = (
-    "It asks a broker that is not the coordinator, and expects an answer about topics: a node of a lab answers "
-    "NOT_COORDINATOR first. Versions 4 and 5 are for brokers, and such a lab has none of them."
-)
+_MARKERS: Final = "It waits for acknowledgements of markers: Eosin hands out none, and has nobody acknowledge them."
+_LOGGERS: Final = "It changes the levels of Apache Kafka's loggers, which need a library that this run is without."
+_LOCALHOST: Final = "It expects its brokers at `localhost`: those that are started for it are at 127.0.0.1."
+_ONE_DIRECTORY: Final = "It moves partitions between directories of a broker: Eosin has one."
 EXPLANATIONS: Final[Mapping[str, str]] = {
     "0081_admin classic": (
         "It deletes groups six seconds after static members went whose sessions are of six seconds: it races their end."
     ),
     **_each("TransactionsTest testFencingOnTransactionExpiration", 2, _LATE),
-    **_each("TransactionsTest testBumpTransactionalEpochWithTV2Disabled", 2, _REPLICAS),
-    **_each("TransactionsTest testBumpTransactionalEpochWithTV2Enabled", 2, _REPLICAS),
-    **_each("TransactionsTest testFailureToFenceEpoch", 2, _REPLICAS),
-    **_each(f"{_ADD_PARTITIONS} shouldReceiveOperationNotAttemptedWhenOtherPartitionHasError", 6, _NOT_ATTEMPTED),
-    "DescribeProducersWithBrokerIdTest testDescribeProducersWithInvalidBrokerId 1": (
-        "It needs a broker without a replica: each node of a lab has one of everything."
-    ),
     "0172_share_consumer_acknowledge": (
         "It expects that neither of two members has read all records before the other one has joined: Eosin gives "
         "partitions with the answer to the first heartbeat, Apache Kafka with a later one."
@@ -69,8 +60,9 @@ EXPLANATIONS: Final[Mapping[str, str]] = {
     "0179_share_consumer_destroy": (
         "It expects that the first fetch brings the records of one of two partitions: Eosin answers with both."
     ),
-    "OffsetFetchRequestTest testGroupErrors 1": _OFFSETS_TOPIC,
-    "ConsumerIntegrationTest testSingleCoordinatorOwnershipAfterPartitionReassignment 1": _OFFSETS_TOPIC,
+    "OffsetFetchRequestTest testGroupErrors 1": (
+        "It expects an error of the group without partitions: Eosin repeats it at each: aiokafka reads only those."
+    ),
     "ListGroupsRequestTest testListGroupsWithNewConsumerGroupProtocol 1": _HASH_MAP,
     "ConsumerGroupDescribeRequestTest testConsumerGroupDescribeWithNewGroupCoordinator 1": _HASH_MAP,
     "ConsumerGroupDescribeRequestTest testConsumerGroupDescribeWhenFeatureFlagNotEnabled 1": _SENTENCE,
@@ -85,9 +77,42 @@ EXPLANATIONS: Final[Mapping[str, str]] = {
     "ShareGroupHeartbeatRequestTest testPartitionAssignmentWithChangingTopics 1": _EPOCHS,
     "ShareGroupHeartbeatRequestTest testShareGroupHeartbeatIsAccessibleWhenShareGroupIsEnabled 1": _EPOCHS,
     "ShareGroupHeartbeatRequestTest testShareGroupHeartbeatWithMultipleMembers 1": _EPOCHS,
-    "PlaintextConsumerTest testAsyncConsumerListTopics 1": _INTERNAL,
-    "PlaintextConsumerTest testClassicConsumerListTopics 1": _INTERNAL,
-    "StreamsGroupHeartbeatRequestTest testStreamsGroupHeartbeatIsInaccessibleWhenOffsetTopicNotExist 1": _OFFSETS_TOPIC,
+    **dict.fromkeys(
+        (
+            "PlaintextAdminIntegrationTest testDescribeConfigsForLog4jLogLevels",
+            "PlaintextAdminIntegrationTest testIncrementalAlterConfigsForLog4jLogLevels",
+            "PlaintextAdminIntegrationTest testIncrementalAlterConfigsForLog4jLogLevelsCanResetLoggerToCurrentRoot",
+            "PlaintextAdminIntegrationTest testIncrementalAlterConfigsForLog4jLogLevelsDoesNotWorkWithInvalidConfigs",
+        ),
+        _LOGGERS,
+    ),
+    "PlaintextAdminIntegrationTest testListNodes": _LOCALHOST,
+    "PlaintextAdminIntegrationTest testDescribeCluster": _LOCALHOST,
+    **_each("PlaintextAdminIntegrationTest testAlterReplicaLogDirs", 2, _ONE_DIRECTORY),
+    "PlaintextAdminIntegrationTest testLongTopicNames": _ONE_DIRECTORY,
+    "PlaintextAdminIntegrationTest testDescribeTransactions": (
+        "It expects producer id 0 of whichever broker coordinates: each Eosin has asked for a block of ids by then."
+    ),
+    "PlaintextAdminIntegrationTest testListTransactions": (
+        "It finds transactions that are over by how long ago they began: Eosin's filter finds what is open for so long."
+    ),
+    "PlaintextAdminIntegrationTest testAlterLogDirsAfterDeleteRecords": _ONE_DIRECTORY,
+    "ShareConsumerTest testDescribeShareGroupOffsetsForEmptySharePartition 1": (
+        "It expects no offset for a group that has read nothing: Eosin stores where a group begins before it reads."
+    ),
+    "ShareConsumerTest testFetchWithThrottledDelivery 1": _PORTIONS,
+    "ShareConsumerTest testFetchWithThrottledDeliveryBatchesWithIncreasedDeliveryLimit 1": _PORTIONS,
+    "ShareConsumerTest testFetchWithThrottledDeliveryValidateDeliveryCount 1": _PORTIONS,
+    "ShareConsumerTest testAlterReadCommittedToReadUncommittedIsolationLevelWithReleaseAck 1": _MARKERS,
+    "ShareConsumerTest testAlterReadCommittedToReadUncommittedIsolationLevelWithRejectAck 1": _MARKERS,
+    "ShareConsumerTest testComplexShareConsumer 1": (
+        "It wants a poll that brings nothing within 45 seconds, while 2,000 records are flushed one by one to three "
+        "replicas: on the loaded machine of this run Eosin's three brokers were slower. Not looked into yet."
+    ),
+    "ShareConsumerTest testRenewAcknowledgementInvalidStateRecord 1": _METRICS,
+    "ShareConsumerTest testRenewAcknowledgementNoResultInPoll 1": _METRICS,
+    "ShareConsumerTest testRenewAcknowledgementOnCommitSync 1": _METRICS,
+    "ShareConsumerTest testRenewAcknowledgementOnPoll 1": _METRICS,
     "ConsumerProtocolMigrationTest testOnlineMigrationWithCooperativeAssignmentStrategyAndStaticMembers 1": _INTERVAL,
     "PlaintextConsumerTest testAsyncConsumerCloseLeavesGroupOnInterrupt 1": (
         "It fails now and then, of a dozen runs at Eosin two: Apache Kafka marks it so, too (KAFKA-18031)."
@@ -120,10 +145,10 @@ race real time, unless the reason is known. librdkafka's run in its quick mode, 
 
 Those of Apache Kafka for groups and transactions (`SUITE=kafka`) come from Maven, which has them up to 4.3.1: they run
 with clients and a broker of that release. Each starts a cluster of its own, with its settings and features. Where it
-asks for several brokers it gets one process of Eosin [with nodes](../nodes.md); where it asks for what only a broker
-in its own process has, it leaves itself out; classes that bring a broker's own plug-ins along are not asked. A number
-behind a test is that of its cluster's settings. The row has those tests that were run at both brokers;
-`ARGS=--missing` goes on with the others.
+asks for several brokers it gets one process of Eosin [with nodes](../nodes.md), or, in classes that look at replicas,
+as many Eosins that [join](../cluster.md) a controller of Apache Kafka; where it asks for what only a broker in its own
+process has, or brings a broker's own plug-in along, it leaves itself out. A number behind a test is that of its
+cluster's settings. The row has those tests that were run at both brokers; `ARGS=--missing` goes on with the others.
 """
 
 
@@ -217,7 +242,7 @@ def _unasked() -> Iterator[str]:
     asked = {name.split()[0] for name in results[0] if name in results[1]}
     if missing := [name for name in CLASSES if name not in asked]:
         yield "## What has no result yet\n"
-        yield f"Of Apache Kafka's classes: {', '.join(missing)}; and some tests of others, as of ShareConsumerTest."
+        yield f"Of Apache Kafka's classes: {', '.join(missing)}."
         yield ""
 
 

@@ -101,6 +101,27 @@ async def test_a_fetch_of_an_older_or_a_newer_epoch_is_told_so() -> None:
         assert (code(read), read.high_watermark) == (ErrorCode.NONE, 1)
 
 
+async def test_a_node_that_does_not_lead_compares_epochs_first() -> None:
+    async with phantom_nodes() as nodes:
+        await nodes.produce(1, FIRST)
+        epoch = nodes.nodes.move_leader("orders", 0, 3)
+        told = {
+            epoch - 1: ErrorCode.FENCED_LEADER_EPOCH,
+            epoch: WRONG,
+            epoch + 1: ErrorCode.UNKNOWN_LEADER_EPOCH,
+            -1: WRONG,
+        }
+        for each, error in told.items():
+            assert code(await nodes.fetch(2, FIRST, leader_epoch=each)) is error
+            wanted = ListOffsetsPartition(0, current_leader_epoch=each, timestamp=-1)
+            offsets = ListOffsetsRequest(-1, topics=(ListOffsetsTopic("orders", (wanted,)),))
+            listed = await nodes.ask(2, ApiKey.LIST_OFFSETS, offsets)
+            assert code(listed.topics[0].partitions[0]) is error
+            ends = OffsetForLeaderTopic("orders", (OffsetForLeaderPartition(0, each, 0),))
+            response = await nodes.ask(2, ApiKey.OFFSET_FOR_LEADER_EPOCH, OffsetForLeaderEpochRequest(-1, (ends,)))
+            assert code(response.topics[0].partitions[0]) is error
+
+
 async def test_a_fetch_that_waits_hears_at_once_that_the_leader_has_moved() -> None:
     async with phantom_nodes() as nodes:
         waiting = asyncio.ensure_future(nodes.fetch(1, FIRST, wait_ms=600_000))

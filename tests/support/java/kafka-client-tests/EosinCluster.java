@@ -7,7 +7,6 @@ import java.net.URI;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
-import java.time.Instant;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
@@ -16,8 +15,8 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.ExecutionException;
-import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
+import kafka.server.BrokerServer;
 import kafka.server.ControllerServer;
 import kafka.server.KafkaBroker;
 import org.apache.kafka.clients.admin.Admin;
@@ -37,20 +36,21 @@ import org.opentest4j.TestAbortedException;
 
 /**
  * What a test of Apache Kafka's is given as its cluster: an Eosin in a process of its own, with the test's settings.
- * Where the test wants several brokers it is a lab's with as many nodes in front of it. A test that wants what only a
- * broker in this JVM has is left out, with the name of that.
+ * Where the test wants several brokers it is a lab's with as many nodes in front of it; with -Deosin.joined=true as many
+ * Eosins as it wants have joined a controller of Apache Kafka's. A test that wants what only a broker in this JVM has is
+ * left out, with the name of that.
  */
 public final class EosinCluster {
     static final String AGAIN = "as with controllers of their own";
+    private static final int CONTROLLER = 3000; // as Apache Kafka's own class counts them
     private static final String TRANSACTIONS = "transaction.version"; // which goes up only
-    private static final String PYTHON = System.getProperty("eosin.python");
-    private static final Duration LONGEST = Duration.ofSeconds(60);
-    private static final Duration PAUSE = Duration.ofMillis(20);
 
     private final ClusterConfig config;
     private final Type type;
     private final Path folder;
-    private Process process;
+    private final Map<String, String> ofControllers;
+    private EosinProcess process;
+    private JoinedBrokers joined;
     private List<String> addresses = List.of();
     private List<Node> nodes = List.of();
     private final Set<Integer> down = new HashSet<>();
@@ -60,8 +60,14 @@ public final class EosinCluster {
     private boolean stopped;
 
     EosinCluster(ClusterConfig config, Type type) {
+        this(config, type, config.serverProperties());
+    }
+
+    /** `ofControllers` are the settings of the controllers, if there are any. */
+    EosinCluster(ClusterConfig config, Type type, Map<String, String> ofControllers) {
         this.config = config;
         this.type = type;
+        this.ofControllers = ofControllers;
         try {
             this.folder = Files.createTempDirectory("cluster-");
         } catch (IOException failed) {
@@ -75,6 +81,11 @@ public final class EosinCluster {
     }
 
     // --- what the cluster is
+
+    /** Whether each of its brokers is an Eosin of its own, and none is the controller. */
+    boolean isJoined() {
+        return Boolean.getBoolean("eosin.joined") && config.brokerSecurityProtocol() == SecurityProtocol.PLAINTEXT;
+    }
 
     public Type type() {
         return type;
@@ -99,13 +110,31 @@ public final class EosinCluster {
     public Map<Integer, KafkaBroker> brokers() throws Exception {
         Map<Integer, KafkaBroker> brokers = new TreeMap<>();
         for (Node each : nodes()) {
-            brokers.put(each.id(), Stand.in(KafkaBroker.class, new OutsideBroker(this, each.id())));
+            brokers.put(each.id(), Stand.in(BrokerServer.class, new OutsideBroker(this, each.id())));
         }
         return brokers;
     }
 
     public Map<Integer, ControllerServer> controllers() {
-        return Map.of(); // nobody waits for them
+        return Map.of(CONTROLLER, controller());
+    }
+
+    public Set<Integer> controllerIds() {
+        return Set.of(CONTROLLER);
+    }
+
+    /** The controller of joined brokers, or else one of which only that is known that all brokers have caught up. */
+    ControllerServer controller() {
+        return joined != null ? joined.controller() : Stand.in(ControllerServer.class, new OutsideController(this));
+    }
+
+    /** How far a broker follows the controller's metadata; null where there is no controller to lag behind. */
+    Long metadataOffset(int id) throws Exception {
+        if (joined == null) {
+            return null;
+        }
+        return ours().describeMetadataQuorum().quorumInfo().get().observers().stream()
+                .filter(each -> each.replicaId() == id).map(each -> each.logEndOffset() - 1).findAny().orElse(-1L);
     }
 
     public Set<Integer> brokerIds() throws Exception {
@@ -118,6 +147,11 @@ public final class EosinCluster {
             nodes = List.copyOf(ours().describeCluster().nodes().get());
         }
         return nodes;
+    }
+
+    /** Where a broker keeps its logs; all nodes of a lab keep them in memory. */
+    Path logs(int id) {
+        return isJoined() ? JoinedBrokers.logs(folder, id) : folder.resolve("data");
     }
 
     public String clusterId() throws Exception {
@@ -169,16 +203,30 @@ public final class EosinCluster {
         if (everStarted) {
             return;
         }
+        if (config.serverProperties().containsKey("principal.builder.class")) {
+            throw new TestAbortedException("it brings a broker's own plug-in along: principal.builder.class");
+        }
         if (config.brokerSecurityProtocol() == SecurityProtocol.SSL
                 || config.brokerSecurityProtocol() == SecurityProtocol.SASL_SSL) {
             throw new TestAbortedException("it makes certificates for brokers in its own process");
         }
-        if (!config.perServerOverrideProperties().isEmpty()) {
+        if (!config.perServerOverrideProperties().isEmpty() && !isJoined()) {
             throw new TestAbortedException("its brokers differ in their settings");
         }
         everStarted = true;
-        launch();
-        finalizeFeatures();
+        try {
+            if (isJoined()) {
+                joined = new JoinedBrokers(config, folder, settings(), ofControllers);
+                joined.start();
+                addresses = joined.addresses();
+            } else {
+                launch();
+                finalizeFeatures();
+            }
+        } catch (Exception failed) {
+            stop(); // JUnit does not, for a test that has not begun
+            throw failed;
+        }
     }
 
     public void stop() throws Exception {
@@ -186,7 +234,12 @@ public final class EosinCluster {
         if (admin != null) {
             admin.close(Duration.ZERO);
         }
-        end();
+        if (joined != null) {
+            joined.stop();
+        }
+        if (process != null) {
+            process.kill(); // nobody reads what it has written
+        }
         try (var files = Files.walk(folder)) {
             files.sorted((one, other) -> other.compareTo(one)).forEach(each -> each.toFile().delete());
         }
@@ -198,7 +251,9 @@ public final class EosinCluster {
 
     public void shutdownBroker(int id) throws Exception {
         down.add(id);
-        if (control != null) {
+        if (joined != null) {
+            joined.shutdown(id);
+        } else if (control != null) {
             tellNode(id, "down");
         } else {
             end();
@@ -207,7 +262,9 @@ public final class EosinCluster {
 
     public void startBroker(int id) throws Exception {
         down.remove(id);
-        if (control != null) {
+        if (joined != null) {
+            joined.start(id);
+        } else if (control != null) {
             tellNode(id, "up");
         } else {
             launch();
@@ -215,28 +272,14 @@ public final class EosinCluster {
     }
 
     private void launch() throws Exception {
-        Path ready = folder.resolve("ready");
-        Files.deleteIfExists(ready);
-        List<String> command = new ArrayList<>(List.of(PYTHON, "-m", "eosin.cli"));
-        command.addAll(config.numBrokers() > 1 ? lab(ready) : serve());
-        Path log = folder.resolve("log");
-        process = new ProcessBuilder(command)
-                .redirectOutput(config.numBrokers() > 1 ? log.toFile() : ready.toFile())
-                .redirectError(log.toFile())
-                .start();
-        String said = waitFor("ready line", () -> {
-            if (!process.isAlive()) {
-                throw new TestAbortedException("Eosin does not start with its settings: " + lastLine(log));
-            }
-            String text = Files.exists(ready) ? Files.readString(ready) : "";
-            return text.endsWith("\n") ? text : null;
-        });
+        process = new EosinProcess(folder, config.numBrokers() > 1 ? lab() : serve());
+        String said = process.ready();
         if (config.numBrokers() > 1) {
             List<String> lines = said.lines().toList();
             addresses = List.of(lines.get(0).split(","));
             control = lines.get(1);
         } else {
-            addresses = List.of(said.replaceFirst("(?s).* ready on ([^ ,]+).*", "$1"));
+            addresses = List.of(EosinProcess.address(said));
         }
     }
 
@@ -247,20 +290,22 @@ public final class EosinCluster {
                 .map(each -> each.getKey() + "=" + each.getValue() + "\n").collect(Collectors.joining());
         Path properties = Files.writeString(folder.resolve("broker.properties"), file);
         String address = addresses.isEmpty() ? "127.0.0.1:0" : addresses.get(0); // a restart takes the same port again
-        return List.of("serve", "--config", properties.toString(), "--data-dir", folder.resolve("data").toString(),
+        return List.of("serve", "--config", properties.toString(), "--data-dir", logs(0).toString(),
                 "--listen", config.brokerListenerName().value() + "=" + address);
     }
 
-    private List<String> lab(Path ready) {
+    private List<String> lab() {
         List<String> command = new ArrayList<>(List.of("lab", "--behaviour", "eosin", "--disk", "memory", "--control",
-                "0", "--nodes", String.valueOf(config.numBrokers()), "--ready-file", ready.toString()));
+                "0", "--nodes", String.valueOf(config.numBrokers()),
+                EosinProcess.READY_FILE, folder.resolve(EosinProcess.READY).toString()));
         settings().forEach((name, value) -> command.addAll(List.of("--set", name + "=" + value)));
         return command;
     }
 
     private Map<String, String> settings() {
         Map<String, String> settings = new TreeMap<>(config.serverProperties());
-        settings.keySet().removeIf(each -> each.startsWith("log.unclean.") || each.equals("file.delete.delay.ms")); // no broker settings
+        settings.keySet().removeIf(each -> // no settings of brokers, and one test has a sentence for a name
+                each.startsWith("log.unclean.") || each.equals("file.delete.delay.ms") || each.contains(" "));
         config.features().forEach((feature, level) -> {
             if (feature.featureName().equals(TRANSACTIONS)) {
                 settings.put("eosin.transaction.version", String.valueOf(level));
@@ -269,6 +314,9 @@ public final class EosinCluster {
         String protocol = config.brokerSecurityProtocol().name;
         if (config.numBrokers() == 1 && !protocol.equals(config.brokerListenerName().value())) {
             settings.put("listener.security.protocol.map", config.brokerListenerName().value() + ":" + protocol);
+        }
+        if (config.numBrokers() > 1 && config.brokerSecurityProtocol() != SecurityProtocol.PLAINTEXT) {
+            settings.put("listeners", protocol + "://127.0.0.1:0"); // the pattern for each node of a lab
         }
         if (config.brokerSecurityProtocol() == SecurityProtocol.SASL_PLAINTEXT) {
             settings.putIfAbsent("sasl.enabled.mechanisms", "PLAIN");
@@ -308,10 +356,7 @@ public final class EosinCluster {
 
     private void end() throws InterruptedException {
         if (process != null) {
-            process.destroy();
-            if (!process.waitFor(LONGEST.toSeconds(), TimeUnit.SECONDS)) {
-                process.destroyForcibly().waitFor();
-            }
+            process.end();
             process = null;
         }
     }
@@ -335,7 +380,7 @@ public final class EosinCluster {
     public void ensureConsistentMetadata() { }
 
     public void waitTopicCreation(String topic, int partitions) throws Exception {
-        waitFor(topic + " with " + partitions + " partitions", () -> {
+        EosinProcess.waitFor(topic + " with " + partitions + " partitions", () -> {
             Optional<TopicDescription> found = described(topic);
             return found.filter(each -> each.partitions().size() == partitions)
                     .filter(each -> each.partitions().stream().allMatch(one -> one.leader() != null)).orElse(null);
@@ -343,7 +388,7 @@ public final class EosinCluster {
     }
 
     public void waitTopicDeletion(String topic) throws Exception {
-        waitFor("the end of " + topic, () -> described(topic).isPresent() ? null : topic);
+        EosinProcess.waitFor("the end of " + topic, () -> described(topic).isPresent() ? null : topic);
     }
 
     Optional<TopicDescription> described(String topic) throws Exception {
@@ -355,27 +400,5 @@ public final class EosinCluster {
             }
             throw failed;
         }
-    }
-
-    private interface Question<T> {
-        /** Null: not yet. */
-        T ask() throws Exception;
-    }
-
-    private static <T> T waitFor(String what, Question<T> question) throws Exception {
-        Instant end = Instant.now().plus(LONGEST);
-        while (Instant.now().isBefore(end)) {
-            T answer = question.ask();
-            if (answer != null) {
-                return answer;
-            }
-            Thread.sleep(PAUSE.toMillis());
-        }
-        throw new AssertionError("in vain waited for " + what);
-    }
-
-    private static String lastLine(Path log) throws IOException {
-        List<String> lines = Files.exists(log) ? Files.readAllLines(log) : List.of();
-        return lines.isEmpty() ? "" : lines.get(lines.size() - 1);
     }
 }

@@ -4,21 +4,22 @@ import java.time.Duration;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Properties;
 import java.util.Set;
 import kafka.server.BrokerServer;
+import kafka.server.ControllerServer;
 import kafka.server.KafkaBroker;
 import kafka.server.KafkaConfig;
 import org.apache.kafka.common.security.auth.SecurityProtocol;
 import org.apache.kafka.common.test.api.ClusterConfig;
 import org.apache.kafka.common.test.api.Type;
-import org.apache.kafka.metadata.KRaftMetadataCache;
 import org.apache.kafka.server.common.Feature;
 import org.opentest4j.TestAbortedException;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * The brokers of a test in Scala, which makes them one by one and starts them: an Eosin, which all of them are. Such
- * tests count their brokers from 0, and the nodes of a lab have the numbers from 1.
+ * The brokers of a test in Scala, which makes them one by one and starts them: an Eosin, which all of them are, or one
+ * each. Such tests count their brokers from 0, and the nodes of a lab have the numbers from 1.
  */
 public final class HarnessCluster {
     /** What says where a broker is and what it is called, and Eosin is told by other means. */
@@ -31,11 +32,13 @@ public final class HarnessCluster {
     private final EosinCluster cluster;
     private final int first;
 
-    public HarnessCluster(List<KafkaConfig> brokers, boolean secondTransactions) {
-        Map<String, String> settings = settings(brokers.get(0));
+    public HarnessCluster(List<KafkaConfig> brokers, boolean secondTransactions, Properties ofControllers) {
+        Map<String, String> settings = settings(brokers.get(0).originals());
+        Map<Integer, Map<String, String>> differing = new HashMap<>();
         for (KafkaConfig each : brokers) {
-            if (!settings(each).equals(settings)) {
-                throw new TestAbortedException("its brokers differ in their settings");
+            Map<String, String> its = settings(each.originals());
+            if (!its.equals(settings)) {
+                differing.put(each.brokerId(), its);
             }
             if (CollectionConverters.asJava(each.effectiveAdvertisedBrokerListeners()).stream()
                     .anyMatch(listener -> listener.securityProtocol() != SecurityProtocol.PLAINTEXT)) {
@@ -43,13 +46,18 @@ public final class HarnessCluster {
             }
         }
         settings.putIfAbsent("transaction.state.log.num.partitions", "50"); // Apache Kafka's default, not a lab's
-        first = brokers.size() > 1 ? 1 : 0;
         cluster = new EosinCluster(ClusterConfig.defaultBuilder()
                 .setTypes(Set.of(Type.KRAFT))
                 .setBrokers(brokers.size())
                 .setServerProperties(settings)
+                .setPerServerProperties(differing)
                 .setFeatures(Map.of(Feature.TRANSACTION_VERSION, (short) (secondTransactions ? 2 : 1)))
-                .build(), Type.KRAFT);
+                .build(), Type.KRAFT, settings(ofControllers));
+        first = brokers.size() > 1 && !cluster.isJoined() ? 1 : 0;
+    }
+
+    public ControllerServer controller() {
+        return cluster.controller();
     }
 
     public KafkaBroker broker(KafkaConfig config) {
@@ -60,9 +68,10 @@ public final class HarnessCluster {
         cluster.stop();
     }
 
-    private static Map<String, String> settings(KafkaConfig broker) {
+    private static Map<String, String> settings(Map<?, ?> given) {
         Map<String, String> found = new HashMap<>();
-        broker.originals().forEach((name, value) -> {
+        given.forEach((key, value) -> {
+            String name = String.valueOf(key);
             if (!PLACES.contains(name) && OF_KAFKA.stream().noneMatch(name::startsWith)) {
                 found.put(name, String.valueOf(value));
             }
@@ -79,18 +88,16 @@ public final class HarnessCluster {
         Broker(KafkaConfig config) {
             super(HarnessCluster.this.cluster, config.brokerId() + first);
             Map<String, Object> settings = new HashMap<>(config.originals());
-            settings.put("offsets.topic.replication.factor", String.valueOf(cluster.config().numBrokers()));
-            this.config = new KafkaConfig(settings, false); // all nodes have what one has
+            settings.put("log.dirs", cluster.logs(config.brokerId()).toString());
+            if (!cluster.isJoined()) { // all nodes have what one has
+                settings.put("offsets.topic.replication.factor", String.valueOf(cluster.config().numBrokers()));
+            }
+            this.config = new KafkaConfig(settings, false);
         }
 
         @Override
         public KafkaConfig config() {
             return config;
-        }
-
-        @Override
-        public KRaftMetadataCache metadataCache() {
-            return Stand.in(KRaftMetadataCache.class, new Topics());
         }
 
         @Override
@@ -102,10 +109,6 @@ public final class HarnessCluster {
             }
             everStarted = true;
             up = true;
-        }
-
-        public void shutdown() throws Exception {
-            shutdown(Duration.ZERO);
         }
 
         @Override

@@ -58,7 +58,8 @@ public abstract class QuorumTestHarness implements Logging {
                 throw new TestAbortedException("it makes its brokers itself");
             }
             List<KafkaConfig> all = CollectionConverters.asJava(harness.configs());
-            cluster = new HarnessCluster(all, TestInfoUtils.isTransactionV2Enabled(test));
+            cluster = new HarnessCluster(
+                    all, TestInfoUtils.isTransactionV2Enabled(test), kraftControllerConfigs(test).head());
         }
         KafkaBroker made = cluster.broker(config);
         if (startup) {
@@ -88,7 +89,10 @@ public abstract class QuorumTestHarness implements Logging {
     }
 
     public ControllerServer controllerServer() {
-        throw new TestAbortedException("it asks for Apache Kafka's own objects: ControllerServer");
+        if (cluster == null) {
+            throw new TestAbortedException("it asks for Apache Kafka's own objects: ControllerServer");
+        }
+        return cluster.controller();
     }
 
     public Seq<ControllerServer> controllerServers() {
@@ -96,7 +100,7 @@ public abstract class QuorumTestHarness implements Logging {
     }
 
     public void shutdownKRaftController() {
-        controllerServer();
+        throw new TestAbortedException("it asks for Apache Kafka's own objects: ControllerServer");
     }
 
     public SecurityProtocol controllerListenerSecurityProtocol() {

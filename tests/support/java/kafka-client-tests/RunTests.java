@@ -47,9 +47,11 @@ public final class RunTests implements TestExecutionListener, ExecutionCondition
         try { // templates take a cluster or nothing, and only their names are known here
             String simple = name.substring(cut + 1);
             Class<?> tests = Class.forName(name.substring(0, cut));
-            for (var method : tests.getMethods()) {
-                if (method.getName().equals(simple)) {
-                    return DiscoverySelectors.selectMethod(tests, method);
+            for (Class<?> each = tests; each != null; each = each.getSuperclass()) {
+                for (var method : each.getDeclaredMethods()) {
+                    if (method.getName().equals(simple)) {
+                        return DiscoverySelectors.selectMethod(tests, method);
+                    }
                 }
             }
             return DiscoverySelectors.selectMethod(name);
