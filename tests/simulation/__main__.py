@@ -23,6 +23,8 @@ from simulation.planted import BUGS
 from simulation.profiles import CLUSTER_PROFILES, PROFILES, profiled
 
 REPORT_S = 10.0
+INTERRUPTED = 130
+"""The exit code of a campaign that somebody has stopped."""
 
 
 def main() -> int:
@@ -81,7 +83,11 @@ def run(ledger: Ledger, runs: int, workers: int, *, of_cluster: bool = False, on
             print(ledger, flush=True)
 
     left = max(0, runs - ledger.counts["runs"])
-    campaign(ledger.next_seed, left, workers=workers, progress=progress, of_cluster=of_cluster, only=only)
+    try:
+        campaign(ledger.next_seed, left, workers=workers, progress=progress, of_cluster=of_cluster, only=only)
+    except KeyboardInterrupt:
+        print(ledger, flush=True)
+        os._exit(INTERRUPTED)  # at once: the workers end with this process, in the middle of runs that are made again
     report_figures(**ledger.figures())
     print(f"the seeds before {ledger.next_seed}: {ledger}")
     print(f"{len(ledger.failed)} failed: {ledger.failed}")

@@ -75,6 +75,8 @@ class Kept:
 
     def keep_whole_outcomes(self) -> None:
         """Forget tests in whose midst a piece was stopped."""
+        if not self.tests.exists():
+            return
         whole = [each for each in self.outcomes() if each["message"] != BROKEN_OFF]
         self._write(self.tests, whole)
 
