@@ -1,5 +1,5 @@
 # Everything a newcomer needs: `make run` starts a broker, `make test` proves the checkout.
-# Variables: PYTHON (the interpreter for .venv), PYTHONS (those that get a wheel), ARGS (for run, bench and conformance), FRAMES, SEED and FIRST_CHUNK (for fuzz),
+# Variables: PYTHON (the interpreter for .venv), PYTHONS (those that get a wheel), ARGS (for run, bench and conformance), FRAMES and SEED (for fuzz),
 # ROUNDS and SEED (for crash and cluster-crash), MIXED and CLIENTS (for cluster-crash), MINUTES (for soak, and for bench with ARGS=tail), SECONDS and CASES (for hostile), COMPILED=1 (for bench and run: the broker that `make compiled` has built; run takes it without being told, and COMPILED=0 does not).
 
 PYTHON ?= python3
@@ -7,7 +7,6 @@ PYTHONS ?= $(PYTHON)
 ARGS ?=
 FRAMES ?= 10000000
 SEED ?= 1
-FIRST_CHUNK ?= 0
 RUNS ?= 100000
 TRACE ?=
 ONLY ?=
@@ -156,11 +155,7 @@ bench: setup bytecode  ## measure the budgets; a table, and JSON in bench-result
 	$(WITH) $(BIN)/python -m bench $(ARGS)
 
 fuzz: setup bytecode  ## FRAMES mutated frames through a fake transport, a hundredth of them over sockets, then TLS and logins, large requests, and members of groups, from SEED on
-	PYTHONPATH=tests $(BIN)/python tests/support/fuzz_broker.py --frames $(FRAMES) --seed $(SEED) --first-chunk $(FIRST_CHUNK)
-	PYTHONPATH=tests $(BIN)/python tests/support/fuzz_broker.py --frames $$(( $(FRAMES) / 100 )) --seed $(SEED) --sockets
-	PYTHONPATH=tests $(BIN)/python tests/support/fuzz_broker.py --frames $$(( $(FRAMES) / 1000 )) --seed $(SEED) --security
-	PYTHONPATH=tests $(BIN)/python tests/support/fuzz_broker.py --frames $$(( $(FRAMES) / 2000 )) --seed $(SEED) --large
-	PYTHONPATH=tests $(BIN)/python tests/support/fuzz_broker.py --frames $$(( $(FRAMES) / 50 )) --seed $(SEED) --members
+	PYTHONPATH=tests $(BIN)/python tests/support/fuzz_campaign.py --frames $(FRAMES) --seed $(SEED) $(ARGS)
 
 crash: setup bytecode  ## kill -9 a broker ROUNDS times while clients work; goes on where it stopped, figures in bench-results/
 	PYTHONPATH=tests $(BIN)/python tests/support/crash_loop.py --rounds $(ROUNDS) --seed $(SEED) $(ARGS)
@@ -171,7 +166,7 @@ soak: setup bytecode  ## MINUTES of mixed clients and all that can happen to a b
 hostile: setup bytecode  ## what hostile peers cost honest ones: each of CASES=S2,bombs (all by default) for SECONDS
 	PYTHONPATH=tests/support:tests $(BIN)/python -m hostile --seconds $(SECONDS) $(if $(CASES),--cases $(CASES)) $(ARGS)
 
-proofs: setup  ## list the long proofs: `make proof-NAME` runs one, and enters it in docs/testing/books/NAME.json
+proofs: setup  ## list the long proofs, and which are due before a release: `make proof-NAME` runs one, and enters it in docs/testing/books/NAME.json
 	@$(BIN)/python tests/support/prove_long.py
 
 proof-%: setup bytecode

@@ -22,6 +22,7 @@ from typing import Final
 from asked_broker import A_PROCESS, VARIABLES
 from descendants import end_with_me
 from kafka_releases import REFERENCE, SECOND
+from proof.reporting import report_failure
 from toolchains import NotHere
 
 from conformance.brokers import Asked, NobodyThere, apache_kafka, at, file_stem, fresh_eosin
@@ -108,8 +109,12 @@ def _ask(broker: Asked, given: argparse.Namespace) -> int:
             before.replace(found)
         (before or found).save(kept_as)
     results = Results.load(kept_as)
-    print("\n".join([f"\n{broker.name}", *table(results), f"\n{kept_as}"]))
-    return int(not results.cases or not all(map(excused, results.failed)))
+    shown = kept_as.relative_to(ROOT) if kept_as.is_relative_to(ROOT) else kept_as
+    print("\n".join([f"\n{broker.name}", *table(results), f"\n{shown}"]))
+    wrong = [case for case in results.failed if not excused(case)]
+    for case in wrong:
+        report_failure(f"{case.name}: {next(iter(case.failed.values()))}")
+    return int(not results.cases or bool(wrong))
 
 
 def _turns(broker: Asked, workers: str) -> list[tuple[list[str], str]]:

@@ -11,10 +11,13 @@ import sys
 from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import ExitStack
+from pathlib import Path
 
 from descendants import end_with_me
+from proof.reporting import report_failure
 
 from model_checker.bounds import Bounds
+from model_checker.command_line import Held
 from model_checker.large import LARGE
 from model_checker.planted import PLANTED
 from model_checker.search import Result, Search, search
@@ -34,6 +37,7 @@ def main() -> int:
     parser.add_argument("--workers", default="auto", help="processes; auto: one for each processor")
     parser.add_argument("--max-memory-mib", type=int, default=6144, help="of each process")
     parser.add_argument("--max-states", type=int, help="of each configuration")
+    parser.add_argument("--state", type=Path, help="the file of configurations that hold; a run goes on with others")
     parser.add_argument("--bug", choices=PLANTED, help="plant a bug, and show how it is found")
     options = parser.parse_args()
     if options.list:
@@ -43,9 +47,10 @@ def main() -> int:
     unknown = [name for name in options.names if name not in configurations]
     if unknown:
         parser.error(f"there is no configuration {', '.join(unknown)}: --list says which there are")
-    chosen = [configurations[name] for name in options.names] or list(configurations.values())
+    held = Held(options.state)
+    chosen = [configurations[name] for name in held.left(options.names or configurations)]
     workers = (os.cpu_count() or 1) if options.workers == "auto" else int(options.workers)
-    return _run(chosen, workers, options.max_memory_mib, options.max_states)
+    return _run(chosen, held, workers, options.max_memory_mib, options.max_states)
 
 
 def _list(configurations: Iterable[Bounds]) -> int:
@@ -64,14 +69,16 @@ def _plant(name: str) -> int:
     return _report(result)
 
 
-def _run(chosen: list[Bounds], workers: int, max_memory_mib: int, max_states: int | None) -> int:
+def _run(chosen: list[Bounds], held: Held, workers: int, max_memory_mib: int, max_states: int | None) -> int:
     print(_HEAD, flush=True)
     failed = 0
     with ProcessPoolExecutor(workers, max_tasks_per_child=1) as pool:
         futures = [pool.submit(search, bounds, max_memory_mib, max_states) for bounds in chosen]
         for future in as_completed(futures):
-            failed += _report(future.result())
-    print(f"{len(chosen) - failed} of {len(chosen)} configurations hold, looked at in full")
+            result = future.result()
+            failed += _report(result)
+            held.add(result)
+    print(f"{len(held.found)} configurations hold, looked at in full; {failed} do not")
     return 1 if failed else 0
 
 
@@ -81,8 +88,9 @@ def _report(result: Result) -> int:
     print(f"{result.bounds.name:24} {figures}", flush=True)
     if result.counterexample is not None:
         print(tell(result.bounds, result.counterexample), flush=True)
+        report_failure(f"{result.bounds.name}: {result.counterexample.rule}: {result.counterexample.what}")
     elif result.stopped is not None:
-        print(f"  not looked at in full: {result.stopped}", flush=True)
+        report_failure(f"{result.bounds.name}: not looked at in full: {result.stopped}")
     return int(result.counterexample is not None or result.stopped is not None)
 
 

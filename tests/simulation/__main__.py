@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from descendants import end_with_me
+from proof.reporting import report_failure, report_figures
 
 from simulation import bug_seeds
 from simulation.bug_seeds import SIMULATORS
@@ -22,6 +23,8 @@ from simulation.planted import BUGS
 from simulation.profiles import CLUSTER_PROFILES, PROFILES, profiled
 
 REPORT_S = 10.0
+INTERRUPTED = 130
+"""The exit code of a campaign that somebody has stopped."""
 
 
 def main() -> int:
@@ -71,14 +74,21 @@ def run(ledger: Ledger, runs: int, workers: int, *, of_cluster: bool = False, on
         now = time.monotonic()
         ledger.done(next_seed, found.counts, [failure.seed for failure in found.failures], seconds=now - begun)
         begun = now
+        report_figures(**ledger.figures())
         for failure in found.failures:
             print(failure, flush=True)
+            report_failure(f"seed {failure.seed}: {failure.violations[0]}", failure.replay)
         if now - told > REPORT_S:
             told = now
             print(ledger, flush=True)
 
     left = max(0, runs - ledger.counts["runs"])
-    campaign(ledger.next_seed, left, workers=workers, progress=progress, of_cluster=of_cluster, only=only)
+    try:
+        campaign(ledger.next_seed, left, workers=workers, progress=progress, of_cluster=of_cluster, only=only)
+    except KeyboardInterrupt:
+        print(ledger, flush=True)
+        os._exit(INTERRUPTED)  # at once: the workers end with this process, in the middle of runs that are made again
+    report_figures(**ledger.figures())
     print(f"the seeds before {ledger.next_seed}: {ledger}")
     print(f"{len(ledger.failed)} failed: {ledger.failed}")
     return 1 if ledger.failed else 0

@@ -12,7 +12,7 @@ from functools import partial
 from multiprocessing import get_context
 
 from simulation.checker import OF_A_CLUSTER, RULES, judge
-from simulation.cluster.plan import cluster_plan_of
+from simulation.cluster.plan import SHARE_MEMBERS, cluster_plan_of
 from simulation.cluster.run import ClusterRun
 from simulation.course import Course
 from simulation.profiles import profiled
@@ -20,7 +20,10 @@ from simulation.run import Run
 from simulation.values import RETAINED
 
 CHUNK = 25
-"""Seeds that a worker takes at a time."""
+"""Seeds that a worker takes at a time. What is under way when a campaign is stopped is done again."""
+CHUNK_OF_CLUSTERS = 5
+CHUNK_OF_SHARES = 1
+"""A run with members of share groups takes up to a minute."""
 LONGEST_WORK_S = 60.0
 """Of a processor, for one run."""
 
@@ -46,9 +49,13 @@ class Failure:
     def __str__(self) -> str:
         shown = "\n".join(f"  {violation}" for violation in self.violations[:10])
         left = f"\n  ... and {len(self.violations) - 10} more" if len(self.violations) > 10 else ""
+        return f"seed {self.seed}:\n{shown}{left}\n  replay it with: {self.replay}"
+
+    @property
+    def replay(self) -> str:
+        """The command that shows all of the run."""
         only = f" ONLY='{self.only}'" if self.only else ""
-        replay = f"make {self.target} SEED={self.seed} RUNS=1 TRACE=1{only}"
-        return f"seed {self.seed}:\n{shown}{left}\n  replay it with: {replay}"
+        return f"make {self.target} SEED={self.seed} RUNS=1 TRACE=1{only}"
 
     @property
     def target(self) -> str:
@@ -154,10 +161,17 @@ def _figures(run: Course) -> dict[str, int]:
     }
 
 
-def chunks(first: int, runs: int) -> list[range]:
+def chunks(first: int, runs: int, size: int = CHUNK) -> list[range]:
     """The seeds of a campaign, as workers take them."""
     end = first + runs
-    return [range(start, min(start + CHUNK, end)) for start in range(first, end, CHUNK)]
+    return [range(start, min(start + size, end)) for start in range(first, end, size)]
+
+
+def chunk_of(*, of_cluster: bool, only: str | None) -> int:
+    """The number of seeds that a worker takes at a time: about a minute of work at most."""
+    if only == SHARE_MEMBERS:
+        return CHUNK_OF_SHARES
+    return CHUNK_OF_CLUSTERS if of_cluster else CHUNK
 
 
 def first_caught(seeds: Iterable[int], *, of_cluster: bool = False, only: str | None = None) -> Failure | None:
@@ -181,7 +195,7 @@ def campaign(
 ) -> None:
     """Carry out `runs` runs from seed `first` on, side by side. `progress` is told chunk after chunk the next seed and
     what the chunk has shown; it may raise to end the campaign."""
-    parts = chunks(first, runs)
+    parts = chunks(first, runs, chunk_of(of_cluster=of_cluster, only=only))
     # A process that is only forked does not end with this one: `descendants` knows it by what it was started with.
     with ProcessPoolExecutor(max_workers=workers, mp_context=get_context("spawn")) as pool:
         work = partial(run_seeds, of_cluster=of_cluster, only=only)

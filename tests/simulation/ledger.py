@@ -54,6 +54,15 @@ class Ledger:
         fresh.write_text(json.dumps(kept, indent=1) + "\n")
         fresh.replace(self._path)
 
+    def figures(self) -> dict[str, Any]:
+        """What is done, for the book of a long proof."""
+        return {
+            **{what.replace(" ", "_"): count for what, count in self.counts.items()},
+            "next_seed": self.next_seed,
+            "failed": self.failed,
+            "seconds_of_runs": round(self.seconds),
+        }
+
     def __str__(self) -> str:
         figures = ", ".join(f"{count} {what}" for what, count in self.counts.items())
         rate = self.counts["runs"] / self.seconds if self.seconds else 0.0

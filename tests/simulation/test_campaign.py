@@ -1,13 +1,17 @@
 """A campaign goes on where it was stopped, and tells how to see a failure again."""
 
+import os
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from proof.stages import ROOT
 
 from simulation import bug_seeds
 from simulation import campaign as campaigns
-from simulation.__main__ import main, run
+from simulation.__main__ import INTERRUPTED, main, run
 from simulation.bug_seeds import IN_ONE_BROKER, further
 from simulation.campaign import Failure, chunks, run_seed, run_seeds
 from simulation.ledger import Ledger
@@ -38,6 +42,24 @@ def test_runs_that_are_done_are_not_done_again(tmp_path: Path) -> None:
 
 def test_a_campaign_that_was_killed_has_lost_no_more_than_a_chunk() -> None:
     assert [*chunks(990, 40)] == [range(990, 1015), range(1015, 1030)]
+
+
+@pytest.mark.process
+def test_a_campaign_that_is_stopped_ends_at_once_and_not_with_the_runs_that_are_under_way(tmp_path: Path) -> None:
+    """Its workers, which nobody tells, would go on for a minute."""
+    stops = f"""
+import signal, sys
+from pathlib import Path
+from simulation import __main__ as program
+from simulation.ledger import Ledger
+def interrupted(*_, **__):
+    signal.raise_signal(signal.SIGINT)
+program.campaign = interrupted
+program.run(Ledger(Path({str(tmp_path / "state.json")!r})), 10, workers=1)
+"""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(("tests/support", "tests"))}
+    ended = subprocess.run([sys.executable, "-c", stops], cwd=ROOT, env=environment, check=False)
+    assert ended.returncode == INTERRUPTED
 
 
 PLANTED = IN_ONE_BROKER["duplicate_accepted"]

@@ -42,6 +42,7 @@ import copier
 from confluent_kafka.admin import AdminClient, NewTopic
 from crashed_cluster import FORMS, Copied, CrashedCluster, Violation
 from descendants import end_with_me
+from proof.reporting import cause, report_failure, report_figures
 from real_clients import confluent, franz_go
 from real_clients.base import read_all
 from waiting import HANG_S
@@ -330,16 +331,18 @@ def main() -> int:
                 ),
                 (folder / COPIERS_LOG).read_text(),
             )
-        except Exception:  # noqa: BLE001 - whatever it is, the seed has to be told
+        except Exception as error:  # noqa: BLE001 - whatever it is, the seed has to be told
             traceback.print_exc()
-            print(
-                f"FAILED: --form {options.form} --seed {options.seed} --series {number} --rounds {rounds} "
-                f"--clients {','.join(options.clients)} "
-                f'--state ""; what is left is in {folder}'
+            report_failure(
+                cause(error),
+                f"again: --form {options.form} --seed {options.seed} --series {number} --rounds {rounds} "
+                f'--clients {",".join(options.clients)} --state ""',
+                f"what is left is in {folder}",
             )
             return 1
         shutil.rmtree(folder)
         print(f"series {number} is done; {books.figures.lines()[0]}", flush=True)
+    report_figures(**vars(books.figures))
     print("\n".join(books.figures.lines()))
     return 0
 

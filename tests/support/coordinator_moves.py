@@ -1,12 +1,13 @@
 """A group's coordinator moves from one broker to the other and back, again and again: `make proof-moves`.
 
-    python coordinator_moves.py --repeats 50 [--from kafka] [--to eosin] [--busy 2] [--logs FOLDER]
+    python coordinator_moves.py --repeats 50 [--from kafka] [--to eosin] [--busy 2] [--logs FOLDER] [--state FILE]
 
 One cluster of two brokers for all repeats. In each a fresh consumer (librdkafka) of a fresh group reads and commits,
 the coordinator moves, and the consumer reads and commits on: there and back. The debug log of each consumer tells how
 long it was without a coordinator, how long no heartbeat of it was accepted, what it was answered, and whether it is the
 same member afterwards. `--busy` programs that use all they get of a processor run beside it. Ends with 1 when a member
-was lost; the logs of such repeats are kept in `--logs`, or all of them with `--keep`.
+was lost; the logs of such repeats are kept in `--logs`, or all of them with `--keep`. The state file has a line for
+each move, so that a run that was stopped goes on where it was, with a new cluster.
 """
 
 import argparse
@@ -16,17 +17,19 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from joined_broker import JoinedBroker
 from kraft_node import KafkaBroker, QuorumController
 from librdkafka_log import DEBUG, Story, lines, story
 from librdkafka_log import kept as log_kept
 from mixed_cluster import SETTINGS, Cluster, connected
+from proof.books import enter, lines_of
+from proof.reporting import report_failure, report_figures
 from real_clients import confluent
 from real_clients.base import ClientRefused
 from wire import unique
@@ -92,6 +95,15 @@ class Table:
     stories: list[Story] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
     """The reason for each member that was lost."""
+
+    def of_book(self) -> dict[str, float]:
+        """The figures for the book of a long proof."""
+        return {
+            "moves": len(self.stories),
+            "lost": len(self.lost),
+            "longest_unheard_s": round(max(each.unheard_s for each in self.stories), 2),
+            "longest_without_s": round(max(each.without_s for each in self.stories), 2),
+        }
 
     def told(self) -> list[str]:
         """The figures for people."""
@@ -169,27 +181,33 @@ def _read_and_commit(consumer: confluent.ConfluentConsumer, partition: TopicPart
 
 
 async def run(
-    two: Two, kinds: tuple[str, str], *, repeats: int, settings: dict[str, str], logs: Path, keep: bool
-) -> dict[str, Table]:
-    """All repeats, there and back."""
-    tables: defaultdict[str, Table] = defaultdict(Table)
+    two: Two, kinds: tuple[str, str], *, moves: range, settings: dict[str, str], logs: Path, keep: bool, state: Path
+) -> None:
+    """Make these moves, there and back, and enter each in the state file."""
     async with connected(two) as cluster:
-        for number in range(2 * repeats):
+        for number in moves:
             before, after = (1, 2) if number % 2 == 0 else (2, 1)
             home = 1 + number // 2 % 2
             way = f"{kinds[before - 1]} to {kinds[after - 1]}, topic at the {'old' if home == before else 'new'} one"
             log = logs / f"{number:03}.log"
             told, lost = await move(two, cluster, before=before, after=after, home=home, settings=settings, log=log)
-            tables[way].stories.append(told)
+            enter(state, way=way, lost=lost, story=told._asdict())
             print(
                 f"{number:3} {way}: {told.unheard_s:.2f} s unheard, {told.without_s:.2f} s without a coordinator,"
                 f" {told.dropped} forgotten{f'; LOST: {lost}; {log}' if lost else ''}",
                 flush=True,
             )
-            if lost:
-                tables[way].lost.append(lost)
-            elif not keep:
+            if not lost and not keep:
                 log.unlink()
+
+
+def tables_of(lines: Iterable[Mapping[str, Any]]) -> dict[str, Table]:
+    """The moves of a state file, by their way."""
+    tables: defaultdict[str, Table] = defaultdict(Table)
+    for line in lines:
+        kept = line["story"]
+        tables[line["way"]].stories.append(Story(**{**kept, "refusals": Counter(kept["refusals"])}))
+        tables[line["way"]].lost += [line["lost"]] if line["lost"] else []
     return tables
 
 
@@ -202,21 +220,26 @@ def main() -> int:
     parser.add_argument("--busy", type=int, default=0, help="programs that use a processor each")
     parser.add_argument("--logs", type=Path, help="a folder for the clients' logs (default: a temporary one)")
     parser.add_argument("--keep", action="store_true", help="the log of every repeat, not only where a member was lost")
+    parser.add_argument("--state", type=Path, help="the file of moves that are made (default: a temporary one)")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the consumer")
     options = parser.parse_args()
     settings = dict(each.split("=", 1) for each in options.set)
     logs = options.logs or Path(tempfile.mkdtemp(prefix="moves-logs-"))
     logs.mkdir(parents=True, exist_ok=True)
     kinds = (options.before, options.after)
-    with (
-        tempfile.TemporaryDirectory(prefix="moves-") as folder,
-        two_brokers(Path(folder), kinds) as two,
-        busy(options.busy),
-    ):
-        tables = asyncio.run(run(two, kinds, repeats=options.repeats, settings=settings, logs=logs, keep=options.keep))
+    with tempfile.TemporaryDirectory(prefix="moves-") as folder:
+        state = options.state or Path(folder) / "moves.json"
+        if moves := range(len(lines_of(state)), 2 * options.repeats):
+            with two_brokers(Path(folder), kinds) as two, busy(options.busy):
+                asyncio.run(run(two, kinds, moves=moves, settings=settings, logs=logs, keep=options.keep, state=state))
+        tables = tables_of(lines_of(state))
     for way, table in tables.items():
         print(f"{way}, {options.busy} busy programs:", *table.told(), sep="\n")
-    return 1 if any(table.lost for table in tables.values()) else 0
+    report_figures(**{way: table.of_book() for way, table in tables.items()})
+    lost = [f"{way}: {why}" for way, table in tables.items() for why in table.lost]
+    for each in lost:
+        report_failure(each, f"logs in {logs}")
+    return 1 if lost else 0
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ Each keeps what the broker has acknowledged or shown, and raises an AssertionErr
 """
 
 import asyncio
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -137,10 +138,11 @@ class Committer:
             )
 
 
-async def until(true: Callable[[], bool]) -> None:
-    """Wait until it is true. What is asked changes in library callbacks and other processes, so nobody can tell us."""
-    while not true():  # noqa: ASYNC110
-        await asyncio.sleep(TICK_S)
+async def until(true: Callable[[], object], *, every_s: float = TICK_S) -> None:
+    """Wait until it is true, which may be async. What is asked changes in library callbacks and other processes, so
+    nobody can tell us. The series has a limit for all that is waited for in it: its broker may start for minutes."""
+    while not (await found if inspect.isawaitable(found := true()) else found):  # noqa: ASYNC110
+        await asyncio.sleep(every_s)
 
 
 async def committed_offset(client: Client, group: str, partition: TopicPartition) -> int:

@@ -24,6 +24,7 @@ from copier import keep_what_was_said
 from crash_series import CrashSeries, Figures
 from descendants import end_with_me
 from disturbed_series import RECORDS
+from proof.reporting import cause, report_failure, report_figures
 
 ROUNDS_PER_SERIES = 10
 DURABILITIES = ("fsync", "os")
@@ -100,15 +101,22 @@ def main() -> int:
         series = series_of(options.seed, state.series, directory, rounds=rounds, records=options.records)
         try:
             state.done(asyncio.run(series.run()), series.copiers_said())
-        except Exception:  # noqa: BLE001 - whatever it is, the seed has to be told
+        except Exception as error:  # noqa: BLE001 - whatever it is, the seed has to be told
             traceback.print_exc()
-            print(
-                f"FAILED: --seed {options.seed} --series {state.series} --rounds {rounds} --records {options.records} "
-                f'--state ""; what is left is in {directory}'
+            report_failure(
+                cause(error),
+                f"again: --seed {options.seed} --series {state.series} --rounds {rounds} --records {options.records} "
+                '--state ""',
+                f"what is left is in {directory}",
             )
             return 1
+        except KeyboardInterrupt:  # the series is begun anew
+            shutil.rmtree(directory, ignore_errors=True)
+            raise
         shutil.rmtree(directory)
+        report_figures(**state.figures.of_book())
         print(f"series {state.series - 1} is done; " + "; ".join(state.figures.lines()), flush=True)
+    report_figures(**state.figures.of_book())
     print("\n".join(state.figures.lines()))
     return 0
 

@@ -7,6 +7,7 @@ import asyncio
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import disturbed_series
 from crash_sharing import SETTINGS
@@ -23,6 +24,12 @@ class Figures(disturbed_series.Figures):
     kills_while_starting: int = 0
     ready_ms: list[int] = field(default_factory=list)
     """From the start of the process until it is ready, after each kill."""
+
+    def of_book(self) -> dict[str, Any]:
+        """The figures for the book of a long proof; of the starts the median and the longest."""
+        ready = sorted(self.ready_ms) or [0]
+        figures = {name: value for name, value in vars(self).items() if name not in ("ready_ms", "seconds")}
+        return {**figures, "ready_ms": [ready[len(ready) // 2], ready[-1]]}
 
     def lines(self) -> list[str]:
         """The figures for people."""

@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any, Final
 
-from waiting import until
+from crash_load import until
 from wire import Wire, unique
 from wire_share_fetcher import NONE, Fetcher
 from wire_share_group import ShareMember, where
@@ -72,10 +72,16 @@ class Sharer:
 
     async def finish(self, length: int) -> None:
         """Wait until the group is done with so many numbers of each partition, and its letters are there. `run` must be
-        running."""
-        await until(self._is_done, lambda: f"the group starts at {self._started}, {self._left} are left", every_s=0.2)
+        running, and the caller has a limit."""
+        await until(self._is_done, every_s=0.2)
         assert all(each == set(range(length)) for each in self.delivered), "a number was never delivered"
-        await until(self._has_letters, "a rejected number has no dead letter", every_s=0.2)
+        await until(self._has_letters, every_s=0.2)
+
+    @property
+    def progress(self) -> str:
+        """How far the group is, in a sentence."""
+        rejected = sum(map(len, self.rejected))
+        return f"the share group starts at {self._started}, {self._left} are left, {rejected} were rejected"
 
     async def look(self) -> None:
         """Check that the group starts nowhere before it did."""

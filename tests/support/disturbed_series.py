@@ -159,8 +159,6 @@ class DisturbedSeries(Generic[FiguresT]):
                 await committer.look()
                 self.figures.rounds += 1
             await self._finish(feeder, reader)
-            if self._sharer is not None:
-                await self._sharer.finish(self._records * self._rounds)
             # Once more, and now everything is known before.
             await self._disturb_at_the_end()
             await ends.look()
@@ -219,7 +217,8 @@ class DisturbedSeries(Generic[FiguresT]):
         raise NotImplementedError
 
     async def _finish(self, feeder: Feeder, reader: LiveReader) -> None:
-        """The producer has everything acknowledged, the copiers end, and the reader has seen what they did."""
+        """The producer has everything acknowledged, the copiers end, the reader has seen what they did, and the share
+        group is done."""
         length = self._records * self._rounds
         try:
             async with asyncio.timeout(self._finish_within_s):
@@ -228,11 +227,14 @@ class DisturbedSeries(Generic[FiguresT]):
                 for name, process in zip(COPIERS, self._copiers, strict=True):
                     assert process.returncode == 0, f"the copier of {name} gave up:\n{self._last_words(name)}"
                 await until(lambda: min(reader.seen) >= length)
+                if self._sharer is not None:
+                    await self._sharer.finish(length)
         except TimeoutError:
+            sharing = "" if self._sharer is None else f"; {self._sharer.progress}"
             words = "\n".join(f"{name}: {self._last_words(name)}" for name in COPIERS)
             raise AssertionError(
                 f"not done within {self._finish_within_s} s: of {length} numbers in each partition "
-                f"{feeder.acknowledged} are acknowledged and {reader.seen} copied\n{words}"
+                f"{feeder.acknowledged} are acknowledged and {reader.seen} copied{sharing}\n{words}"
             ) from None
 
     async def _compare(self, client: Client, reader: LiveReader) -> None:

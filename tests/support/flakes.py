@@ -8,7 +8,6 @@ bar, or more tests take more processor time than they may than in the last good 
 """
 
 import argparse
-import json
 import math
 import os
 import subprocess
@@ -23,7 +22,7 @@ from typing import Any, Final
 
 from proof.books import BOOKS, enter, lines_of
 from proof.budgets import over
-from proof.proofs import FIGURES
+from proof.reporting import report_figures
 from proof.results import RESULTS
 from proof.stages import CLIENTS, CORES, FOLDERS, PYTEST, ROOT, on
 from proof.verdict import Outcome
@@ -46,8 +45,7 @@ def main(words: list[str]) -> int:
         enter(options.state, **done[-1])
         print(f"round {len(done)} of {options.rounds}: {len(done[-1]['failed'])} failed", flush=True)
     line = summary(done)
-    if FIGURES in os.environ:
-        Path(os.environ[FIGURES]).write_text(json.dumps({"loops": options.loops, **line}))
+    report_figures(loops=options.loops, **line)
     for test, failures in line["failures"].items():
         print(f"{failures} of {len(done)}: {test}")
     print(f"{line['runs']} runs of real tests, rate of failures {line['rate']:.1e}, bar {BAR:.0e}")

@@ -8,9 +8,10 @@
 
 Every second chunk goes to a broker with an authorizer, from those who may do everything and from those who may not.
 Frames come in chunks; each chunk is a fresh broker and follows from (seed, chunk) alone, so a failing chunk is replayed
-by `--seed S --first-chunk C --frames 20000`, and a long run goes on where it was stopped. A failure is a traceback in
-the log, a connection that harms another, or a broker that does not answer afterwards; of a large request also a step of
-the event loop that takes too long, or a response that is too large. It names the command that repeats it.
+by `--seed S --first-chunk C --frames 20000`; `fuzz_campaign.py` throws all kinds, and goes on where it was stopped. A
+failure is a traceback in the log, a connection that harms another, or a broker that does not answer afterwards; of a
+large request also a step of the event loop that takes too long, or a response that is too large. It names the command
+that repeats it.
 """
 
 import argparse
@@ -112,7 +113,7 @@ async def fuzz(
     asyncio.get_running_loop().set_exception_handler(tracebacks.from_loop)
     chunk, started = first_chunk, time.monotonic()
     kinds = {"sockets": sockets, "security": security, "large": large, "members": members}
-    throw, whole = _KINDS[next((name for name, is_so in kinds.items() if is_so), "")]
+    throw, whole = KINDS[next((name for name, is_so in kinds.items() if is_so), "")]
     try:
         while outcome.frames < frames and not outcome.failures:
             size = min(whole, frames - outcome.frames)
@@ -232,7 +233,7 @@ async def _chunk_of_members(seed: int, size: int, outcome: Outcome) -> None:
         await members.serve_others()
 
 
-_KINDS: Mapping[str, tuple[Callable[[int, int, Outcome], Awaitable[None]], int]] = {
+KINDS: Mapping[str, tuple[Callable[[int, int, Outcome], Awaitable[None]], int]] = {
     "": (_chunk, CHUNK_FRAMES),
     "sockets": (_chunk_over_sockets, CHUNK_FRAMES),
     "security": (_chunk_of_attacks, CHUNK_ATTACKS),

@@ -10,7 +10,6 @@ limit or a defect of the client.
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -21,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from proof.books import enter, lines_of
-from proof.proofs import FIGURES
+from proof.reporting import report_failure, report_figures
 from proof.stages import ROOT
 
 from eosin.lab.run.results import FAIL, PASS, SKIPPED
@@ -81,10 +80,11 @@ def main(words: list[str]) -> int:
             print(f"{client:<13} {line['scenario']:<26} {bug or 'right':<16} {line['ended']}", flush=True)
     wanted = {(each.name, bug) for each in scenarios for bug in ("", each.planted)}
     line = summary([each for each in done if each["client"] in clients and (each["scenario"], each["bug"]) in wanted])
-    if FIGURES in os.environ:
-        Path(os.environ[FIGURES]).write_text(json.dumps(line))
+    report_figures(**line)
     print("\n".join(table(line)))
     print("\n".join([*(f"as {each}" for each in line["excused"]), *line["wrong"]]))
+    for wrong in line["wrong"]:
+        report_failure(wrong)
     print(f"{line['runs']} runs, {len(line['wrong'])} of them not as they should be")
     return 1 if line["wrong"] else 0
 

@@ -10,7 +10,6 @@ that found nobody; its folder is kept.
 
 import argparse
 import json
-import os
 import random
 import shutil
 import sys
@@ -24,7 +23,7 @@ import pipeline_driver
 from local_broker import ThreadedBroker
 from outage import BrokerWithOutages, Outage
 from pipeline_copier import ROWS, Copier, Kill, Killer, Step
-from proof.proofs import FIGURES
+from proof.reporting import report_failure, report_figures
 from waiting import wait_until
 
 from eosin.protocol.keys import ApiKey
@@ -53,7 +52,7 @@ def main() -> int:
         folder = Path(tempfile.mkdtemp(prefix="eosin-pipeline-kills-"))
         happened = broker_round(folder, chance) if victim == "broker" else driver_round(folder, victim, chance)
         if happened is None:
-            print(f"round {round_number} ({victim}, seed {options.seed}) is not exact: {folder}")
+            report_failure(f"round {round_number} ({victim}, seed {options.seed}) is not exact", f"{folder}")
             return 1
         shutil.rmtree(folder, ignore_errors=True)
         killed[victim] += happened
@@ -65,8 +64,7 @@ def main() -> int:
             break
     figures = {"kills": dict(killed), "rounds": round_number, "rows": rows, "lost": 0, "doubled": 0}
     print(json.dumps(figures))
-    if FIGURES in os.environ:
-        Path(os.environ[FIGURES]).write_text(json.dumps(figures))
+    report_figures(**figures)
     return 0
 
 

@@ -36,6 +36,7 @@ from broker_process import BrokerProcess
 from machine_time import MachineTime
 from pipeline_copier import executors_of, members_of
 from pipeline_copier import stop as stop_driver
+from proof.reporting import report_failure, report_figures
 from spark_home import spark_home
 from topic_load import TopicLoad
 
@@ -46,7 +47,6 @@ from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import NewRecord
 
 KINDS: Final = ("driver", "executor", "broker", "second", "pause", "moved", "checkpoint")
-_FIGURES: Final = "EOSIN_PROOF_FIGURES"
 _ROWS_A_TURN: Final = 4
 _EVERY_S: Final = 0.05
 _FLOW_ROWS: Final = 60
@@ -335,14 +335,14 @@ def main() -> int:
                     print(f"{number + 1} {kind}: {said} after {time.monotonic() - begun:.0f} s", flush=True)
                     if said["lost"] or said["doubled"] or said["out_of_order"]:
                         print(broker.log[-2000:], (folder / "driver.log").read_text()[-6000:])
+                        report_failure(f"after {number + 1} kills, the last of {kind}: {said}", f"seed {options.seed}")
                         break
                     if options.minutes and time.monotonic() - begun > options.minutes * 60:
                         break
             finally:
                 campaign.close()
     figures = {"on": "Apache Kafka" if options.kafka else "Eosin", "kills": dict(campaign.happened), **said}
-    if told := os.environ.get(_FIGURES):
-        Path(told).write_text(json.dumps(figures))
+    report_figures(**figures)
     print(json.dumps(figures))
     return 1 if said["lost"] or said["doubled"] or said["out_of_order"] else 0
 

@@ -28,6 +28,7 @@ from pathlib import Path
 import disturbed_series
 from descendants import end_with_me
 from disturbed_series import DisturbedSeries
+from proof.reporting import cause, report_failure, report_figures
 from small_disk import NotMounted, fill, small_disk
 from wire import Wire
 
@@ -283,7 +284,12 @@ def main() -> int:
     cycles = max(2, round(options.minutes * CYCLES_PER_MINUTE))
     directory = Path(tempfile.mkdtemp(prefix="soak-"))
     print(f"seed {options.seed}, {cycles} cycles; what is left is in {directory}", flush=True)
-    figures = asyncio.run(soak(directory, seed=options.seed, cycles=cycles, durability=options.durability))
+    try:
+        figures = asyncio.run(soak(directory, seed=options.seed, cycles=cycles, durability=options.durability))
+    except Exception as error:
+        report_failure(cause(error), f"again: --seed {options.seed}", f"what is left is in {directory}")
+        raise
+    report_figures(seed=options.seed, **{name: value for name, value in vars(figures).items() if name != "seconds"})
     print("\n".join(figures.lines()))
     return 0
 

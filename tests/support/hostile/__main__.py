@@ -1,11 +1,12 @@
 """Measures what hostile peers cost honest ones.
 
-    python -m hostile [--seconds 60] [--cases S2,gzip-members] [--json FILE]
+    python -m hostile [--seconds 60] [--cases S2,gzip-members] [--json FILE] [--state FILE]
 
 For each case a fresh broker, honest clients (`honest.py`), and one attacker, each in a process of its own. First of all
 the honest clients work in quiet, and beside a process that only computes; so they do once more at the end, and the
 longer waits of both count. Exit code 1 when a case misses: waits of others beyond three times those, memory, the log,
-an honest request that was not answered rightly.
+an honest request that was not answered rightly. The state file has a line for each good case: a run that was stopped
+goes on with the others, and measures the honest clients by themselves once more.
 """
 
 import argparse
@@ -17,12 +18,13 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
 from descendants import end_with_me
-from proof.proofs import FIGURES
+from proof.books import enter, lines_of
+from proof.reporting import report_failure, report_figures
 
 from hostile.apart import BURN, Apart, apart, honest_kinds
 from hostile.cases import chosen
@@ -44,15 +46,19 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="write all figures there as well")
     steps = "note how long steps of the event loop are, in processor time; waits are not judged then"
     parser.add_argument("--steps", action="store_true", help=steps)
+    parser.add_argument("--state", type=Path, help="the file of cases that are done")
     options = parser.parse_args()
     try:
         cases = chosen(options.cases)
     except KeyError as unknown:
         parser.error(f"there is no case {unknown}: {', '.join(case.name for case in chosen(''))}")
-    baseline = _Baselines(0 if options.steps else options.seconds)
-    baseline.measure()
-    seen, broken = {}, {}
-    for case in cases:
+    state = State(options.state, seconds=options.seconds, steps=options.steps)
+    baseline = _Baselines(0 if options.steps else options.seconds, state)
+    seen, broken = {name: each for name, each in state.seen.items() if name in {case.name for case in cases}}, {}
+    left = [case for case in cases if case.name not in seen]
+    if left or baseline.found() is None:
+        baseline.measure()
+    for case in left:
         try:
             seen[case.name] = _one(case, options.seconds, notes_steps=options.steps)
         except (AssertionError, OSError) as failure:  # the broker is gone, or a process that works beside it
@@ -61,7 +67,10 @@ def main() -> int:
         else:
             # Told once now, so that who looks on need not wait; the verdict is told again with the second baseline.
             print("\n".join(_told(case, seen[case.name], baseline.found())), flush=True)
-    baseline.measure()
+            if not any(misses(case, seen[case.name], baseline.found())):
+                state.add_case(case.name, seen[case.name])
+    if left:
+        baseline.measure()
     found = baseline.found()
     missed = {case.name: list(misses(case, seen[case.name], found)) for case in cases if case.name in seen} | broken
     print("\nThe verdict:")
@@ -76,9 +85,12 @@ def main() -> int:
         "baseline": found and found.words(),
         "figures": figures,
     }
-    for path in (options.json, os.environ.get(FIGURES)):
-        if path:
-            Path(path).write_text(json.dumps(words))
+    if options.json:
+        options.json.write_text(json.dumps(words))
+    report_figures(**words)
+    for name, why in missed.items():
+        if why:
+            report_failure(f"{name}: {'; '.join(why)}")
     print(f"{len(cases) - bad} of {len(cases)} cases are good")
     return 1 if bad else 0
 
@@ -87,13 +99,37 @@ def _told(case: Case, seen: Seen, baseline: Baseline | None) -> list[str]:
     return block(case, seen, baseline, list(misses(case, seen, baseline)))
 
 
+class State:
+    """What is done, in a file: good cases, and what honest clients waited without an attack."""
+
+    def __init__(self, path: Path | None, **how: object) -> None:
+        """Take what was measured in the same way."""
+        self._path, self._how = path, how
+        lines = [] if path is None else [each for each in lines_of(path) if each["how"] == how]
+        self.seen = {each["case"]: Seen.of_words(each["seen"]) for each in lines if "case" in each}
+        self.without = [tuple(Waits(**words) for words in each["without"]) for each in lines if "without" in each]
+
+    def add_case(self, name: str, seen: Seen) -> None:
+        """A case is over, and good."""
+        self._enter(case=name, seen=seen.all_words())
+
+    def add_without(self, quiet: Waits, busy: Waits) -> None:
+        """The honest clients were measured by themselves."""
+        self._enter(without=[asdict(quiet), asdict(busy)])
+
+    def _enter(self, **line: object) -> None:
+        if self._path is not None:
+            enter(self._path, how=self._how, **line)
+
+
 class _Baselines:
     """Waits without an attack."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, state: State) -> None:
         self._seconds = seconds
-        self._quiet: list[Waits] = []
-        self._busy: list[Waits] = []
+        self._state = state
+        self._quiet: list[Waits] = [quiet for quiet, _ in state.without]
+        self._busy: list[Waits] = [busy for _, busy in state.without]
 
     def measure(self) -> None:
         """Once in quiet, and once beside a process that computes."""
@@ -106,6 +142,7 @@ class _Baselines:
             samples = watched.over()
         self._quiet.append(samples.between(*quiet))
         self._busy.append(samples.between(*busy))
+        self._state.add_without(self._quiet[-1], self._busy[-1])
         for name, waits in (("quiet", self._quiet[-1]), ("busy", self._busy[-1])):
             print(f"{name}: {', '.join(f'{kind} {took} ms' for kind, took in waits.words().items())}", flush=True)
 

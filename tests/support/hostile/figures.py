@@ -7,7 +7,7 @@ what two processes on a busy machine cost each other is no fault of the broker.
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from hostile.field import Case
@@ -124,6 +124,16 @@ class Seen:
     """Long steps of the event loop, if it notes them: seconds of processor time, and of which callback."""
     load: float = 0.0
     """Of the machine in the last minute: where others work as well, waits are theirs too."""
+
+    def all_words(self) -> dict[str, Any]:
+        """Everything, for a file."""
+        return asdict(self)
+
+    @classmethod
+    def of_words(cls, words: Mapping[str, Any]) -> "Seen":
+        """The case again."""
+        steps = [(took_s, what) for took_s, what in words["steps"]]
+        return cls(**{**words, "waits": Waits(**words["waits"]), "steps": steps})
 
     @property
     def log_lines(self) -> int:

@@ -9,13 +9,18 @@ from typing import Any, Final
 from proof.stages import ROOT
 
 BOOKS: Final = ROOT / "docs" / "testing" / "books"
+_BUT_BOOKS: Final = (".", f":(exclude){BOOKS.relative_to(ROOT).as_posix()}")
 
 
 def enter(book: Path, **line: object) -> None:
-    """Append a line to a book."""
+    """Append a line to a book, in the place of one that is torn."""
     book.parent.mkdir(parents=True, exist_ok=True)
-    with book.open("a") as file:
-        file.write(json.dumps(line) + "\n")
+    with book.open("ab+") as file:
+        file.seek(0)
+        whole, newline, torn = file.read().rpartition(b"\n")
+        if torn:
+            file.truncate(len(whole + newline))
+        file.write(json.dumps(line).encode() + b"\n")
 
 
 def lines_of(book: Path) -> list[dict[str, Any]]:
@@ -33,8 +38,12 @@ def today() -> str:
 
 
 def commit() -> str:
-    """The checkout's commit, short, with `-dirty` behind it if files differ from it."""
-    return _git("describe", "--always", "--dirty") or "unknown"
+    """The checkout's commit, short, with `-dirty` behind it if files differ from it. Books prove nothing, so it is the
+    last commit that changed something else: who runs one proof after the other enters each, and goes on."""
+    found = _git("log", "-1", "--format=%h", "--", *_BUT_BOOKS)
+    if not found:
+        return "unknown"
+    return found if _git("diff", "--quiet", "HEAD", "--", *_BUT_BOOKS) is not None else f"{found}-dirty"
 
 
 def commits_since(earlier: str) -> int | None:

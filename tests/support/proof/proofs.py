@@ -16,8 +16,6 @@ from proof.stages import CORES, PYTEST, on
 
 _PYTHON: Final = sys.executable
 _SUPPORT: Final = "tests/support"
-FIGURES: Final = "EOSIN_PROOF_FIGURES"
-"""Names the file for the figures of a program, a JSON object."""
 DAYS: Final = 14
 COMMITS: Final = 200
 """A release refuses books whose last good run is older."""
@@ -68,8 +66,8 @@ PROOFS: Final[Mapping[str, Proof]] = {
     "conformance": _package("all that clients rely on", "conformance", "--workers", "auto"),
     "crash": _program("copies through kill -9 of one broker", *("crash_loop", "--rounds", "200", "--state", "{state}")),
     "flakes": Proof("how often real tests fail beside load", (_PYTHON, f"{_SUPPORT}/flakes.py", "--state", "{state}")),
-    "fuzz": Proof("mutated frames", ("make", "--no-print-directory", "fuzz", "FRAMES=1000000")),
-    "hostile": _package("what hostile peers cost honest ones", "hostile"),
+    "fuzz": _program("mutated frames", "fuzz_campaign", "--frames", "1000000", "--state", "{state}"),
+    "hostile": _package("what hostile peers cost honest ones", "hostile", "--state", "{state}"),
     "kafka-tools": _tests("Apache Kafka's tools on directories that Eosin wrote", "tests/kafka_tools"),
     "lab": Proof(
         "every incident of the lab with four clients: right copiers pass, planted bugs are found",
@@ -77,13 +75,21 @@ PROOFS: Final[Mapping[str, Proof]] = {
     ),
     "lab-clients": _tests("copiers of every client through incidents of the lab", "tests/lab/run"),
     "misfortunes": _tests("kills, full disks, lost files, pauses and few descriptors at length", "tests/crash"),
-    "model": _package("every order of two producers' requests, crashes and delays", "model_checker"),
-    "model-groups": _package("every order of what happens to a small consumer group", "model_checker.groups"),
-    "model-streams": _package("every order of what happens to a small streams group", "model_checker.streams"),
-    "model-replication": _package("every order of what happens to replicas", "model_checker.replication"),
+    "model": _package(
+        "every order of two producers' requests, crashes and delays", "model_checker", "--state", "{state}"
+    ),
+    "model-groups": _package(
+        "every order of what happens to a small consumer group", "model_checker.groups", "--state", "{state}"
+    ),
+    "model-streams": _package(
+        "every order of what happens to a small streams group", "model_checker.streams", "--state", "{state}"
+    ),
+    "model-replication": _package(
+        "every order of what happens to replicas", "model_checker.replication", "--state", "{state}"
+    ),
     "moves": _program(
         "a group's coordinator moves under librdkafka",
-        *("coordinator_moves", "--from", "eosin", "--to", "eosin", "--repeats", "50"),
+        *("coordinator_moves", "--from", "eosin", "--to", "eosin", "--repeats", "50", "--state", "{state}"),
     ),
     "pipeline": _program(
         'a query of format("eosin") through kills of driver, workers, executors and broker',
@@ -127,7 +133,7 @@ def unfit(
     `commits_since`: by commit of a line, how many commits have come since; None for one that is not an ancestor.
     """
     for name in PROOFS:
-        of_full_size = [each for each in books.get(name, ()) if not each["arguments"]]
+        of_full_size = [each for each in books.get(name, ()) if not each["arguments"] and not _merely_stopped(each)]
         line = next((each for each in reversed(of_full_size) if each["code"] == 0), None)
         if line is None:
             yield f"{name}: no good run is in its book; make proof-{name}"
@@ -142,3 +148,8 @@ def unfit(
             yield f"{name}: {since} commits have come since its last good run, at most {COMMITS}; make proof-{name}"
         elif today - date.fromisoformat(line["date"]) > timedelta(days=DAYS):
             yield f"{name}: its last good run was on {line['date']}, more than {DAYS} days ago; make proof-{name}"
+
+
+def _merely_stopped(line: Mapping[str, Any]) -> bool:
+    """True for a run that was stopped and had found nothing until then: another one goes on with it, or begins anew."""
+    return bool(line.get("stopped")) and not line.get("failures") and not line.get("why")

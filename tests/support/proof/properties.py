@@ -20,7 +20,7 @@ import pytest
 from hypothesis import HealthCheck, is_hypothesis_test, settings
 from hypothesis.internal.conjecture import providers
 
-from proof.proofs import FIGURES
+from proof.reporting import FIGURES
 
 FIXED: Final = "fixed"
 RANDOM: Final = "random"
@@ -112,8 +112,13 @@ class _Hunt:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._file = os.environ.pop(FIGURES, None)
+        self._seeds = [config.option.hypothesis_seed]
         self._examples = 0
         self._found: dict[str, str] = {}
+        if self._file is not None and Path(self._file).exists():  # of a hunt that was stopped
+            before = json.loads(Path(self._file).read_text())
+            self._seeds = [*before["seeds"], *self._seeds]
+            self._examples, self._found = before["examples"], before["found"]
 
     def pytest_report_header(self) -> str:
         option = self._config.option
@@ -139,7 +144,7 @@ class _Hunt:
         if self._file is not None:
             figures = {
                 "times": self._config.option.times,
-                "seed": self._config.option.hypothesis_seed,
+                "seeds": self._seeds,
                 "examples": self._examples,
                 "found": {test: example[:_LONGEST_EXAMPLE] for test, example in self._found.items()},
                 "hypothesis": hypothesis.__version__,

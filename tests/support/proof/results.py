@@ -1,7 +1,8 @@
 """pytest plugin: writes what became of each test to the file that `EOSIN_PROOF_RESULTS` names, a JSON line each.
 
 With workers, these tell the kind of each test to the process that leads them, which alone writes. Without the variable
-nothing is written.
+nothing is written. With `EOSIN_PROOF_GOES_ON` tests that are in the file already are left out: a run that was stopped
+goes on.
 """
 
 import json
@@ -13,8 +14,11 @@ from typing import Any, Final
 import pytest
 
 from proof import budgets, kinds
+from proof.books import lines_of
 
 RESULTS: Final = "EOSIN_PROOF_RESULTS"
+GOES_ON: Final = "EOSIN_PROOF_GOES_ON"
+BROKEN_OFF: Final = "the run ended before the test did"
 NOTE: Final = "note of the proof"
 """A property of a test (`record_property`): a sentence for the end of the run."""
 _MESSAGE_LENGTH: Final = 300
@@ -22,7 +26,9 @@ _MESSAGE_LENGTH: Final = 300
 
 def pytest_configure(config: pytest.Config) -> None:
     # Taken away, for a test may start a pytest of its own.
-    file = os.environ.pop(RESULTS, None)
+    file, goes_on = os.environ.pop(RESULTS, None), os.environ.pop(GOES_ON, "")
+    if file is not None and goes_on:
+        config.stash[_DONE] = [each["test"] for each in lines_of(Path(file))]
     asked = getattr(config, "workerinput", {}).get(RESULTS, file is not None)
     if asked:
         kinds.watch()
@@ -32,6 +38,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 _CPU_BEFORE: Final = pytest.StashKey[float]()
+_DONE: Final = pytest.StashKey[list[str]]()
+"""Tests that another piece of this run has done."""
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    # A worker that takes the place of one that died has to find the same tests, so none of them reads the file.
+    if done := {*getattr(config, "workerinput", {}).get(GOES_ON, config.stash.get(_DONE, ()))}:
+        config.hook.pytest_deselected(items=[item for item in items if item.nodeid in done])
+        items[:] = [item for item in items if item.nodeid not in done]
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -62,6 +78,7 @@ class Results:
     def pytest_configure_node(self, node: Any) -> None:
         """Ask a worker to tell the kinds of its tests."""
         node.workerinput[RESULTS] = True
+        node.workerinput[GOES_ON] = node.config.stash.get(_DONE, [])
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.failed:
@@ -84,7 +101,7 @@ class Results:
 
     def pytest_sessionfinish(self) -> None:
         for line in self._open.values():
-            self._write(**line | {"outcome": "failed", "message": "the run ended before the test did"})
+            self._write(**line | {"outcome": "failed", "message": BROKEN_OFF})
 
     def _write(self, **line: object) -> None:
         with self._file.open("a") as file:
