@@ -159,6 +159,11 @@ class _ShareTopics:
         topic = self._cluster.topic_by_id(topic_id)
         return topic is not None and partition < topic.partitions
 
+    def leader_epoch(self, topic_id: Uuid, partition: int) -> int:
+        """See `ShareTopics`."""
+        topic = self._cluster.topic_by_id(topic_id)
+        return -1 if topic is None else self._cluster.leader_epoch(TopicPartition(topic.name, partition))
+
     def want_state_topic(self) -> None:
         """See `ShareTopics`."""
         self._cluster.want_internal_topic(SHARE_GROUP_STATE_TOPIC)

@@ -305,7 +305,14 @@ class JoinedNode:
 
     def schedule(self, background: Background, watch: "LoopWatch") -> None:
         """Begin what is done again and again."""
-        background.every(self._led.check_interval_ms, "the search for replicas that lag", self._led.check_for_lag)
+        # Whoever stood still so long would take all followers for slow: what they have sent is in the sockets, or they
+        # stood still as well, as a whole cluster of virtual machines does. They have an interval to be heard.
+        background.every(
+            self._led.check_interval_ms,
+            "the search for replicas that lag",
+            self._led.check_for_lag,
+            latest_ms=self.config.replica_lag_time_max_ms,
+        )
         background.every(DISK_CHECK_MS, "the look at replicas in other directories", self._directories.check)
         background.every(DISK_CHECK_MS, "the look at a full disk", self._disk.check)
         background.every(HEALTH_CHECK_MS, "the look at partitions in danger", self._check_danger)

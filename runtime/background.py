@@ -97,12 +97,19 @@ class Background:
         """Is told how long each step took, where somebody wants to know."""
 
     def every(
-        self, interval_ms: int, name: str, work: Work, *, clock: Clock | None = None, rest: Rest | None = None
+        self,
+        interval_ms: int,
+        name: str,
+        work: Work,
+        *,
+        clock: Clock | None = None,
+        rest: Rest | None = None,
+        latest_ms: int | None = None,
     ) -> None:
         """Do `work` again and again, `interval_ms` after the end of the last round, until `stop`. One round after a
         long time must do what many would have done. `clock`: instead of that of this object. During `rest` there is
-        no round."""
-        self._start(name, self._repeat(interval_ms, name, work, clock or self._clock, rest))
+        no round, nor one where the process stood still, more than `latest_ms` after the one before."""
+        self._start(name, self._repeat(interval_ms, name, work, clock or self._clock, rest, latest_ms))
 
     def once(self, name: str, work: Work) -> None:
         """Do `work` once, while the caller goes on."""
@@ -125,13 +132,17 @@ class Background:
     def _ended(self, task: asyncio.Task[None]) -> None:
         del self._tasks[task]
 
-    async def _repeat(self, interval_ms: int, name: str, work: Work, clock: Clock, rest: Rest | None) -> None:
+    async def _repeat(
+        self, interval_ms: int, name: str, work: Work, clock: Clock, rest: Rest | None, latest_ms: int | None
+    ) -> None:
         while True:
+            since_ms = clock.elapsed_ms()
             if rest is None:
                 await clock.sleep(interval_ms, periodic=True)
             else:
                 await rest.next_round(interval_ms, clock)
-            await self._round(name, work)
+            if latest_ms is None or clock.elapsed_ms() - since_ms <= latest_ms:
+                await self._round(name, work)
 
     async def _round(self, name: str, work: Work) -> None:
         self.begun += 1

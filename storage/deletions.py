@@ -37,6 +37,7 @@ class Deletions:
         "_context",
         "_delayed",
         "_directory",
+        "_left",
         "_logs",
         "_queue",
         "_saver",
@@ -67,6 +68,9 @@ class Deletions:
         self._truncations = truncations
         self._queue = TurnQueue(clock, steps_per_turn=LOGS_PER_TURN)
         self._topics: set[str] = set()
+        self._left: dict[TopicPartition, tuple[str, int]] = {}
+        """Partitions whose directory could not be renamed when their log went: why it went, and the delay in ms until
+        its files do."""
 
     def __contains__(self, topic: str) -> bool:
         return topic in self._topics
@@ -122,15 +126,27 @@ class Deletions:
         self.set_aside(strays)
         return [log.topic_partition for log in strays]
 
+    def make_way(self, partition: TopicPartition) -> None:
+        """Rename what an older log of a partition has left in its place, if that failed when the log went. Raises
+        OSError: a new log may write nothing beside it, or the next start takes both for one."""
+        left = self._left.get(partition)
+        if left is not None:
+            self._rename(partition, *left)
+
     def _retire(self, log: PartitionLog, reason: str) -> None:
-        partition, space, chance = log.topic_partition, self._context.space, self._context.chance
         self._logs.remove(log)
         log.retire()
         self._saver.forget(log)
         self._truncations.cancel(log)
         self._context.flusher.forget(log)
         log.release_files()
+        self._rename(log.topic_partition, reason, log.config.file_delete_delay_ms)
+
+    def _rename(self, partition: TopicPartition, reason: str, delay_ms: int) -> None:
+        space, chance = self._context.space, self._context.chance
+        self._left[partition] = reason, delay_ms
         renamed = space.attempt(WritePurpose.VITAL, self._directory.retire, partition, reason, chance)
+        del self._left[partition]
         if renamed is not None and reason == DELETED:
-            self._delayed.add_tree(renamed, due_ms=self._clock.elapsed_ms() + log.config.file_delete_delay_ms)
+            self._delayed.add_tree(renamed, due_ms=self._clock.elapsed_ms() + delay_ms)
         self._checkpoints.forget(partition)

@@ -321,6 +321,7 @@ class LogManager:
         journalled = self._loader.missed.pop((partition, topic_id), None)
         path = self._directory.partition_path(partition)
         if log is None:
+            self.deletions.make_way(partition)
             saved = self._checkpoints.claim_vanished(partition)
             if saved is None and journalled is not None:
                 saved = SavedOffsets(None, journalled)

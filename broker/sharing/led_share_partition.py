@@ -21,6 +21,7 @@ from eosin.broker.sharing.dead_letters import DeadLetters, LetterQueue, LetterSo
 from eosin.broker.sharing.lock_timer import LockTimer
 from eosin.broker.sharing.rules.fetched import ReadBatch
 from eosin.broker.sharing.rules.state_errors import LOST, PASSING, client_error
+from eosin.broker.sharing.rules.stored_end import kept_of, stored_end
 from eosin.broker.sharing.rules.waiters import NEVER_LOOKED, ShareWaiters, Wake
 from eosin.broker.sharing.rules.window import (
     Acknowledgement,
@@ -39,6 +40,7 @@ from eosin.coordinator.share_states import (
     DeliveryState,
     SharePartition,
     ShareState,
+    ShareStateSummary,
     StateBatch,
 )
 from eosin.protocol.errors import ErrorCode
@@ -67,6 +69,7 @@ class LedSharePartition:
     """One share partition. Made when a member first fetches from it; `load` follows."""
 
     __slots__ = (
+        "_before",
         "_checks",
         "_clock",
         "_config_of",
@@ -126,6 +129,8 @@ class LedSharePartition:
         """The start as it is stored."""
         self.moved_ms = clock.elapsed_ms()
         """Since then its start has not moved, or nothing was under way."""
+        self._before: ShareStateSummary | None = None
+        """Its state before it was first read in this leader epoch."""
         self._checks = StateChecks(clock)
         self._store = store
         self._config_of = config_of
@@ -160,6 +165,10 @@ class LedSharePartition:
 
     async def _loaded(self) -> bool:
         """True if that is settled, one way or the other."""
+        known = self._before or await self._store.summary(self.key)
+        if not isinstance(known, ShareStateSummary):
+            return bool(self.error) or self._refused(known, "read")
+        self._before = known
         state = await self._store.read(self.key, leader_epoch=self.leader_epoch)
         if self.error:
             return True
@@ -183,35 +192,30 @@ class LedSharePartition:
             state = state._replace(start_offset=start)
         reached = state.batches[-1].last + 1 if state.batches else start
         try:
-            if max(start, reached) > self.log.log_end_offset:
-                return await self._adopt_cut(state, start)
+            if max(start, reached) > (log_end := stored_end(known, state, self.log)):
+                return await self._adopt_cut(state, start, log_end)
             self._adopt(state, start)
         except ValueError as error:
             _LOG.error("share group %r: %s cannot be served: %s", self.key.group_id, self.name, error)
             self.lose(ErrorCode.UNKNOWN_SERVER_ERROR)
         return True
 
-    async def _adopt_cut(self, state: ShareState, start: int) -> bool:
-        """The log was cut behind the group's back (an election that was not clean). What is stored of the lost offsets
-        would count for the records that come in their place, so the state begins anew."""
-        log_end = self.log.log_end_offset
-        kept = ShareWindow.loaded(start, state.batches, log_end=log_end)
-        batches = [each._replace(last=min(each.last, log_end - 1)) for each in state.batches if each.first < log_end]
-        start = min(start, log_end)
-        error = await self._store.initialize(self.key, state_epoch=state.state_epoch, start_offset=start)
-        while not error and batches and not self.error:
-            refused = await self._store_state(batches, state.state_epoch, start, done=kept.done)
+    async def _adopt_cut(self, state: ShareState, start: int, log_end: int) -> bool:
+        """The log was cut at `log_end` behind the group's back. What is stored of the lost offsets would count for the
+        records in their place, so the state begins anew."""
+        kept, done = kept_of(state, start, log_end)
+        error = await self._store.initialize(self.key, state_epoch=kept.state_epoch, start_offset=kept.start_offset)
+        while not error and kept.batches and not self.error:
+            refused = await self._store_state(kept.batches, kept.state_epoch, kept.start_offset, done=done)
             if not refused or self._refused(refused, "write"):
                 break
             await self._clock.sleep(RETRY_MS)  # what is stored has them no more: a new look would forget them
-        if self.error:
-            return True
-        if error:
-            return self._refused(error, "write")
+        if self.error or error:
+            return bool(self.error) or self._refused(error, "write")
         self._counts.log_cuts += 1
-        text = "share group %r was behind offset %d of %s, where the log ends now: it goes on there"
+        text = "share group %r was behind offset %d of %s, where the log was cut: it goes on there"
         _LOG.warning(text, self.key.group_id, log_end, self.name)
-        self._adopt(ShareState(state.state_epoch, start, tuple(batches)), start)
+        self._adopt(kept, kept.start_offset)
         return True
 
     def _adopt(self, state: ShareState, start: int) -> None:

@@ -54,8 +54,8 @@ def duty_at_start(assigned: Uuid, own: Uuid, log: LocalLog) -> Duty:
 
 
 def may_assign_now(log_end_offset: int, durable_end: int, leader_high_watermark: int) -> bool:
-    """True if a replica that is to be assigned once it has caught up may be: all that its leader has committed is
-    durable here, so that it is about to enter the ISR."""
+    """True if a replica in sync that is to be assigned once it has caught up may be: all that its leader tells to be
+    committed is durable here."""
     return min(log_end_offset, durable_end) >= leader_high_watermark
 
 

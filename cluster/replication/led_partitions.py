@@ -185,7 +185,8 @@ class LedPartitions:
             self._move(held)
 
     def check_for_lag(self) -> None:
-        """Ask for replicas that lag to be taken out of the ISR. Called each `check_interval_ms`."""
+        """Ask for replicas that lag to be taken out of the ISR. Called each `check_interval_ms`, but not when that is
+        late by `max_lag_ms`."""
 
         def check(held: _Led) -> None:
             for node_id in held.known:

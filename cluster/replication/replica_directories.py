@@ -5,9 +5,10 @@ The controller takes a replica whose directory is ours for one that has everythi
 - A log that is damaged, missing or offline is declared lost: at a start before this broker can be unfenced, later at
   once. What is left of it is set aside only when the image says so, too, and it is followed from scratch then.
 - A log that could not be opened is tried again: a full disk may have room by now.
-- A replica that is not assigned to our directory is assigned only when it has all that its leader has committed, or
-  when an operator has accepted the loss; that is refused while an election could make another copy the leader's. A
-  leader that has taken it into the ISR meanwhile has seen that it has.
+- A replica that is not assigned to our directory is assigned only when its leader has taken it into the ISR, and so has
+  seen that it has all that is committed, or when an operator has accepted the loss; that is refused while an election
+  could make another copy the leader's. The high watermark that a leader tells proves nothing by itself: that of a new
+  one may be behind what the one before has told, for as long as too few replicas are in sync.
 """
 
 import asyncio
@@ -189,7 +190,7 @@ class ReplicaDirectories:
                 self._replicas.open_again(partition)
             elif log.failure is not None:
                 continue  # for the next start to look at
-            elif self._has_what_is_committed(partition):
+            elif self._node_id in registration.isr and self._has_what_is_committed(partition):
                 self._vouch(partition, topic_id)
             elif registration.leader != NO_LEADER:
                 self._is_decided(partition)

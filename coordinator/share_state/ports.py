@@ -13,6 +13,9 @@ class ShareTopics(Protocol):
     def has_partition(self, topic_id: Uuid, partition: int) -> bool:
         """True if there is such a topic, and it has this partition."""
 
+    def leader_epoch(self, topic_id: Uuid, partition: int) -> int:
+        """The leader epoch of a partition now; -1 when there is no such partition."""
+
     def want_state_topic(self) -> None:
         """Begin to create `__share_group_state`, unless it is there or being created."""
 

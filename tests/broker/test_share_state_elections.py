@@ -33,6 +33,7 @@ class World:
         cluster: Any = SimpleNamespace(
             node_id=1,
             topic_by_id={TOPIC.topic_id: TOPIC}.get,
+            leader_epoch=lambda partition: 0,
             subscribe=self.listeners.append,
             want_internal_topic=lambda name: None,
         )

@@ -117,6 +117,21 @@ async def test_after_a_pause_of_the_process_one_round_makes_up_for_all_and_a_wal
     await resting.background.stop()
 
 
+async def test_a_round_that_is_too_late_is_left_out_and_the_next_one_comes() -> None:
+    """A leader that stood still would take all followers for slow (cluster.md 4.9)."""
+    clock, rounds = ManualClock(), []
+    began_ms = clock.elapsed_ms()
+    background = Background(clock)
+    background.every(100, "counting", lambda: rounds.append(clock.elapsed_ms() - began_ms), latest_ms=200)
+    await clock.run(150)
+    clock.pause(1000)
+    await clock.run(99)
+    assert rounds == [100]
+    await clock.run(100)
+    assert len(rounds) == 2
+    await background.stop()
+
+
 async def test_a_round_that_fails_is_logged_and_the_next_one_comes(caplog: pytest.LogCaptureFixture) -> None:
     clock, rounds = ManualClock(), []
     background = Background(clock)

@@ -25,3 +25,7 @@ class Gate:
         self.is_shut = False
         while self._held and not self.is_shut:
             self._held.popleft()()
+
+    def lose(self) -> None:
+        """Nothing of what waits passes: the connections on which it came are gone."""
+        self._held.clear()

@@ -331,6 +331,26 @@ async def test_a_log_that_cannot_be_deleted_stays_for_the_next_start(
     await logs.manager.forget_deleted("orders")
 
 
+async def test_nothing_is_written_beside_what_a_log_has_left_that_could_not_be_put_away() -> None:
+    """The next start would take both for one log, of the new topic: an old segment may go on where the new one ends."""
+    logs = Logs()
+    log = await logs.open()
+    logs.append(log, data())
+    log.roll(logs.clock.now_ms())
+    logs.append(log, data())
+    logs.fake.faults.append(Fault("rename", errno.EIO, path="orders-0", times=2))
+    logs.manager.deletions.begin("orders")
+    await settled()
+    with pytest.raises(OSError):
+        logs.manager.create_log(ORDERS, OTHER_ID, LogConfig(), 0)
+    fresh = logs.manager.create_log(ORDERS, OTHER_ID, LogConfig(), 0)
+    logs.append(fresh, data(3))
+    assert put_away(logs) == 1
+    assert sorted(name for name in logs.fake.list(f"{DATA_DIR}/orders-0") if name.endswith(".log")) == [f"{0:020}.log"]
+    again = (await logs.reopen_without_log()).logs[ORDERS]
+    assert (again.topic_id, again.log_end_offset, again.failure) == (OTHER_ID, 3, None)
+
+
 async def test_a_deleted_log_is_in_no_cycle_of_references() -> None:
     logs = Logs()
     logs.append(await logs.open(), data())

@@ -52,11 +52,16 @@ class Topics:
 
     def __init__(self) -> None:
         self.partitions: dict[Uuid, int] = {TOPIC_ID: 100}
+        self.epoch = 0
+        """The leader epoch of all partitions."""
         self.wanted = 0
         """Number of times that the topic of the states was asked for."""
 
     def has_partition(self, topic_id: Uuid, partition: int) -> bool:
         return partition < self.partitions.get(topic_id, 0)
+
+    def leader_epoch(self, topic_id: Uuid, partition: int) -> int:
+        return self.epoch if self.has_partition(topic_id, partition) else -1
 
     def want_state_topic(self) -> None:
         self.wanted += 1

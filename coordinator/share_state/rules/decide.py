@@ -42,25 +42,31 @@ _INVALID: Final = Decision(ErrorCode.INVALID_REQUEST)
 
 
 def initialize(
-    state: StoredState | None, *, state_epoch: int, start_offset: int, now_ms: int, is_broken: bool = False
+    state: StoredState | None,
+    *,
+    state_epoch: int,
+    start_offset: int,
+    now_ms: int,
+    leader_epoch: int = NO_EPOCH,
+    is_broken: bool = False,
 ) -> Decision:
     """Begin a state anew. With the epoch that the state has already, and without an offset, this is a request that came
-    twice: to begin anew would undo what leaders have written since. `is_broken`: there was a state, which cannot be
-    read."""
+    twice: to begin anew would undo what leaders have written since. `leader_epoch` is that of the share partition's
+    leader now: of its log the offset speaks. `is_broken`: there was a state, which cannot be read."""
     if start_offset < UNKNOWN_OFFSET:
         return _INVALID
-    count = UNKNOWN_COUNT if start_offset == UNKNOWN_OFFSET else 0
+    count, of_leader = (UNKNOWN_COUNT, NO_EPOCH) if start_offset == UNKNOWN_OFFSET else (0, leader_epoch)
     if state is None:
-        made = StateSnapshot(0, state_epoch, FIRST_LEADER_EPOCH, start_offset, count, now_ms, now_ms, ())
+        first = max(of_leader, FIRST_LEADER_EPOCH)
+        made = StateSnapshot(0, state_epoch, first, start_offset, count, now_ms, now_ms, ())
         return Decision(records=(None, made) if is_broken else (made,))
     if NO_EPOCH != state_epoch < state.state_epoch:
         return Decision(ErrorCode.FENCED_STATE_EPOCH)
     epoch = max(state_epoch, state.state_epoch)
     if epoch == state.state_epoch and start_offset == UNKNOWN_OFFSET:
         return NOTHING_TO_DO
-    begun = StateSnapshot(
-        _after(state.snapshot_epoch), epoch, state.leader_epoch, start_offset, count, now_ms, now_ms, ()
-    )
+    newest = max(of_leader, state.leader_epoch)
+    begun = StateSnapshot(_after(state.snapshot_epoch), epoch, newest, start_offset, count, now_ms, now_ms, ())
     return Decision(records=(begun,))
 
 

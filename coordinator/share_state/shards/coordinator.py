@@ -119,9 +119,13 @@ class ShareCoordinator:
         now_ms = self._clock.now_ms()
 
         def begin(shard: StateShard, state: StoredState | None) -> Decision:
-            is_broken = partition in shard.broken
             return decide.initialize(
-                state, state_epoch=state_epoch, start_offset=start_offset, now_ms=now_ms, is_broken=is_broken
+                state,
+                state_epoch=state_epoch,
+                start_offset=start_offset,
+                leader_epoch=self._topics.leader_epoch(partition.topic_id, partition.partition),
+                now_ms=now_ms,
+                is_broken=partition in shard.broken,
             )
 
         found = await self._decide(partition, begin, repairs=True)

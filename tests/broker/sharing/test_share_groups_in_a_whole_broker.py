@@ -14,9 +14,15 @@ from wire import Wire
 from wire_producer import transactional
 
 from eosin.client.errors import ClientError
+from eosin.lab.disk.lying_files import Inode
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import NewRecord, batches, build_batch, iter_records
+from eosin.protocol.schemas.alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsRequestPartition,
+    AlterShareGroupOffsetsRequestTopic,
+)
 from eosin.protocol.schemas.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequestGroup,
@@ -178,6 +184,20 @@ class ShareBroker:
         await self.broker.restart(how)
         self.wire = await Wire.open(self.broker.address)
 
+    async def alter(self, offsets: dict[int, int]) -> None:
+        """Have the group, which has no members, begin at these offsets."""
+        topic = AlterShareGroupOffsetsRequestTopic(
+            "orders",
+            tuple(AlterShareGroupOffsetsRequestPartition(index, offset) for index, offset in offsets.items()),
+        )
+
+        async def is_done() -> bool:
+            answer = await self.wire.ask(AlterShareGroupOffsetsRequest(GROUP, (topic,)), 0)
+            codes = {each.error_code for some in answer.responses for each in some.partitions} | {answer.error_code}
+            return codes == {0}
+
+        await until(is_done, every_s=1)
+
     async def described(self) -> dict[int, tuple[int, int]]:
         """Start offset and lag of each partition."""
         request = DescribeShareGroupOffsetsRequest((DescribeShareGroupOffsetsRequestGroup(GROUP, None),))
@@ -253,6 +273,57 @@ async def test_what_was_acknowledged_does_not_come_again_and_the_rest_does(serve
         await served.restart(how)
     member = await served.member("m")
     assert {offset for _, offset, _, _ in await member.fetch()} == left
+
+
+def keep_all_but_the_records(broker: VirtualBroker) -> None:
+    """Have the next loss of power take what was not synced of the records of `orders`, and nothing else: each file has
+    its own luck."""
+    disk = broker._machine.disk
+    disk.chance = None
+    for path, directory in disk._directories.items():
+        directory.sync()
+        for entry in directory.entries.values():
+            if isinstance(entry, Inode) and "orders-" not in path:
+                entry.sync()
+
+
+@pytest.mark.parametrize("done", [range(10), range(1, 10)], ids=["all of it", "all but the first"])
+@pytest.mark.parametrize("how_many", [2, 7, 20], ids=["less", "as much", "more"])
+async def test_what_is_written_in_place_of_records_that_the_power_took_is_delivered(done: range, how_many: int) -> None:
+    """Acknowledged was what is lost, and not what comes in its place, however much of that there is when the group
+    reads again."""
+    broker = VirtualBroker(SETTINGS, durability="os")
+    await broker.start()
+    served = ShareBroker(broker)
+    await served.begin()
+    await served.write(0, 3)
+    broker._machine.disk.sync_everything()
+    await served.write(3, 7)
+    member = await served.member("m")
+    assert len(await member.fetch()) == 10
+    assert await member.acknowledge([(0, offset) for offset in done]) is ErrorCode.NONE
+    keep_all_but_the_records(broker)
+    await served.restart(POWER_LOST)
+    await served.write(10, how_many)
+    member = await served.member("m")
+    again = [(offset, offset) for offset in range(3) if offset not in done]
+    anew = [(3 + number, 10 + number) for number in range(how_many)]
+    assert [(offset, int(value)) for _, offset, value, _ in await member.fetch()] == again + anew
+    await served.restart(STOPPED)
+    await served.wire.close()
+
+
+async def test_where_a_group_is_set_to_is_no_sign_of_lost_records(served: ShareBroker) -> None:
+    """An administrator chooses an offset after a restart, before anybody reads in the new leader epoch."""
+    await served.write(0, 5)
+    member = await served.member("m")
+    assert len(await member.fetch()) == 5
+    assert await member.acknowledge([(0, offset) for offset in range(5)]) is ErrorCode.NONE
+    await served.restart(KILLED)
+    await served.write(5, 5)
+    await served.alter({0: 8})
+    member = await served.member("m")
+    assert [offset for _, offset, _, _ in await member.fetch()] == [8, 9]
 
 
 async def test_delivery_counts_that_were_written_survive(served: ShareBroker) -> None:

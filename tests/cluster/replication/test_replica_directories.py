@@ -181,6 +181,20 @@ async def test_a_log_that_could_be_opened_in_the_end_is_vouched_for_when_it_has_
     assert us.opens == 1
 
 
+async def test_what_a_new_leader_tells_to_be_committed_vouches_for_no_replica_out_of_the_isr() -> None:
+    """It may have been told less than was committed; below min ISR its high watermark stands still, and the replica
+    may be one that is eligible to lead: it would be elected without the rest."""
+    us = Fakes(failed=True)
+    us.begin(placed(OURS))
+    us.apply(placed(LOST_DIRECTORY, isr=(OTHER,)))
+    us.the_replica.leader_high_watermark = 7
+    us.the_log.log_end_offset = us.the_log.durable_end = 7
+    us.directories.check()
+    assert us.directories_told == [LOST_DIRECTORY]
+    us.apply(placed(LOST_DIRECTORY))
+    assert us.directories_told == [LOST_DIRECTORY, OURS]
+
+
 async def test_a_replica_that_is_nowhere_is_assigned_to_us() -> None:
     us = Fakes()
     us.begin(placed(UNASSIGNED_DIRECTORY))

@@ -69,6 +69,14 @@ def test_a_state_that_begins_anew_still_fences_older_leaders() -> None:
     assert write(anew, leader_epoch=4, state_epoch=3).error is ErrorCode.FENCED_LEADER_EPOCH
 
 
+def test_an_offset_that_a_state_begins_at_is_of_the_log_of_the_leader_of_then() -> None:
+    for state in (None, read(initialized(), 5)):
+        begun = decide.initialize(state, state_epoch=3, start_offset=100, leader_epoch=7, now_ms=NOW_MS)
+        assert decide.summary_of(after(state, begun)).leader_epoch == 7
+        begun = decide.initialize(state, state_epoch=3, start_offset=-1, leader_epoch=7, now_ms=NOW_MS)
+        assert decide.summary_of(after(state, begun)).leader_epoch == (0 if state is None else 5)
+
+
 def test_of_a_state_that_begins_at_an_offset_nothing_is_complete_beyond_it() -> None:
     assert decide.summary_of(initialized(start_offset=100)) == ShareStateSummary(2, 0, 100, 0)
 

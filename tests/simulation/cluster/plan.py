@@ -4,6 +4,7 @@ machines, routes and controllers."""
 import random
 from dataclasses import dataclass, replace
 
+from simulation.cluster.directed import CUT_DECISION, DEPOSED, DIRECTED, JUMP_BESIDE_LAG, TO_AND_FRO
 from simulation.cluster.share_plan import SharePlan, share_plan
 from simulation.plan import AppPlan, FaultPlan, Plan
 from simulation.profiles import CLUSTER_PROFILES, PROFILES, profiled
@@ -44,7 +45,7 @@ RARER_FAULTS = (
 LONG_CUT = "long cut"
 CUT_DELETION = "cut deletion"
 CUT_MARKER = "cut marker"
-ALONE = frozenset({"empty disk", "power all but one", LONG_CUT, CUT_DELETION, CUT_MARKER})
+ALONE = frozenset({"empty disk", "power all but one", LONG_CUT, CUT_DELETION, CUT_MARKER}) | DIRECTED
 """Those with runs of their own (`ONLY`): each begins when the one before is over. An empty disk waits besides until
 every replica is in sync, since what one machine has lost others must have. A long cut between two brokers begins when
 markers are on their way, and lasts until they are given up, while clients of the first protocol go on and on. A cut
@@ -64,6 +65,7 @@ MAKES_STALE = frozenset(
         "elections in turn",
         "coordinators in turn",
         "snapshot",
+        *(DIRECTED - {JUMP_BESIDE_LAG, TO_AND_FRO}),
     }
 )
 """After these a coordinator may not know for a while that another one is elected, and refuse what it does not know."""
@@ -135,6 +137,7 @@ def cluster_plan_of(seed: int, *, only: str | None = None) -> ClusterPlan:
     faults = clients.faults if only in CLUSTER_PROFILES else _faults(chance, seed, clients.durability, only)
     if only == LONG_CUT:
         faults = tuple(replace(fault, lasts_ms=LONG_CUT_MS + fault.lasts_ms) for fault in faults)
+    if only in (LONG_CUT, CUT_DECISION, DEPOSED):
         clients = replace(clients, apps=tuple(map(_steady, clients.apps)))
     if only == CUT_DELETION:
         faults = tuple(replace(fault, lasts_ms=LONG_CUT_MS + fault.lasts_ms) for fault in faults)
@@ -143,7 +146,7 @@ def cluster_plan_of(seed: int, *, only: str | None = None) -> ClusterPlan:
         clients = replace(clients, idempotent=24)
     # A deletion that comes late deletes what was created since: no protocol keeps it from that.
     deletions = 0 if any(fault.kind in LATE for fault in faults) else clients.deletions
-    is_tardy = seed % 16 in TARDY and only not in (LONG_CUT, CUT_DELETION)
+    is_tardy = seed % 16 in TARDY and only not in (LONG_CUT, CUT_DELETION, *DIRECTED)
     stall = TARDY_STALL if is_tardy else min(clients.stall, 0.02)
     if is_tardy:
         clients = replace(clients, apps=tuple(_impatient(app, seed) for app in clients.apps))

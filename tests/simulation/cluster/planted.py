@@ -43,6 +43,7 @@ from eosin.storage.log.readable_log import ReadableLog
 from eosin.storage.log.segmented_log import SegmentedLog
 from eosin.storage.results.log_results import Refused
 from simulation.cluster import compaction_bugs, coordination_bugs, share_bugs
+from simulation.cluster.directed import CUT_DECISION, DEPOSED, JUMP_BESIDE_LAG, UNSEEN_LAG
 from simulation.planted import Bug
 from simulation.planted.coordinator_bugs import (
     generation_not_checked,
@@ -463,14 +464,15 @@ CLUSTER_BUGS: dict[str, Bug] = {
 """Every bug by its name."""
 
 CLUSTER_ONLY: dict[str, str] = {
-    "coordinator_serves_before_its_load_is_committed": "coordinators in turn",
-    "answers_from_memory_not_confirmed": "cut from controllers",
+    "isr_shrunk_before_the_controller_agrees": UNSEEN_LAG,
+    "coordinator_serves_before_its_load_is_committed": CUT_DECISION,
+    "answers_from_memory_not_confirmed": DEPOSED,
     "stable_offsets_from_memory": "copiers cut off",
     "generation_not_checked": "more members",
     "open_transaction_expires": "forgotten ids",
     "changes_in_a_snapshot_not_told": "snapshot",
     "duplicate_accepted": "clients cut off",
-    "lag_measured_by_the_time_of_day": "jump",
+    "lag_measured_by_the_time_of_day": JUMP_BESIDE_LAG,
     "age_of_a_transaction_read_when_it_is_stored": "jump",
     "full_disk_not_told": "full disk",
     "log_opened_late_stays_lost": "full disk",

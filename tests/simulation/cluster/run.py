@@ -12,6 +12,7 @@ from eosin.settings.quorum import RACK_AWARE
 from simulation.broker import config_of
 from simulation.clock import SimulatedClock
 from simulation.cluster.controllers import CLUSTER_ID, CONTROLLERS, Controllers
+from simulation.cluster.directed import DIRECTED, JUMP_BESIDE_LAG, Directed
 from simulation.cluster.fabric import Fabric
 from simulation.cluster.machines import PORT, ClusterMachine, host_of
 from simulation.cluster.moments import Moments
@@ -92,6 +93,9 @@ class ClusterRun(Course):
             self.deadline_s = TARDY_DEADLINE_S
         self.replicas = Replicas(self._machines, lambda: self.controllers.model.image)
         self._moments = Moments(self._machines, self.history, link_ms=plan.link_ms)
+        self._directed = Directed(
+            self._machines, self.controllers, self.fabric, chance=self._chance, link_ms=plan.link_ms
+        )
         self._shares = Shares(
             self.world,
             self._machines,
@@ -101,7 +105,7 @@ class ClusterRun(Course):
             min_isr=plan.min_isr,
         )
         kinds = self._kinds = {fault.kind for fault in plan.clients.faults}
-        self._only_clocks_jump = kinds == {"jump"}
+        self._only_clocks_jump = kinds in ({"jump"}, {JUMP_BESIDE_LAG})
         """Then nobody leaves an ISR: sessions and lag are measured on clocks that nobody sets (cluster.md 8)."""
         self._only_disks_fill = kinds == {"full disk"}
         """Then whoever has a full disk is succeeded (cluster.md 4.19)."""
@@ -347,6 +351,8 @@ class ClusterRun(Course):
                 victim.gate.is_shut = True
                 await asyncio.sleep(seconds)
                 victim.gate.open()
+            case kind if kind in DIRECTED:
+                await self._directed.strike(kind, seconds)
             case "controller":
                 self.controllers.fail_over()
             case "no controller":

@@ -10,6 +10,7 @@ from simulation import bug_seeds
 from simulation.bug_seeds import IN_A_CLUSTER, PAGE, STALE, prove_caught
 from simulation.campaign import first_caught, run_seed, run_seeds
 from simulation.cluster import coordination_bugs
+from simulation.cluster.directed import DIRECTED, TO_AND_FRO
 from simulation.cluster.plan import CUT_DELETION, CUT_MARKER, LONG_CUT, SHARE_MEMBERS
 from simulation.cluster.planted import CLUSTER_BUGS, CLUSTER_ONLY
 from simulation.planted import Bug
@@ -94,6 +95,17 @@ def test_share_groups_get_everything_once_at_least_and_nothing_that_is_done(seed
 def test_members_of_new_groups_copy_once_while_their_coordinators_move(seeds: range, members: str) -> None:
     figures = run_seeds(seeds, of_cluster=True, only=members)
     assert not figures.failures, "\n".join(str(failure) for failure in figures.failures)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=() if kind == TO_AND_FRO else pytest.mark.full) for kind in sorted(DIRECTED)]
+)
+@seeds(4, each=CHUNK, short=1)
+def test_a_cluster_that_is_struck_in_a_chosen_state_keeps_its_promises(seeds: range, kind: str) -> None:
+    figures = run_seeds(seeds, of_cluster=True, only=kind)
+    assert not figures.failures, "\n".join(str(failure) for failure in figures.failures)
+    assert figures.counts[f"faults of kind {kind}"] > 0
 
 
 @pytest.mark.slow
