@@ -126,8 +126,8 @@ async def test_unused_records_ids_and_groups_expire_by_the_clock_alone_and_stay_
 
 
 async def test_a_wall_clock_that_jumps_ten_years_ahead_and_back_takes_only_what_is_old() -> None:
-    """What goes by stored timestamps goes (docs/guarantees.md, After a pause); what is open, or was in use a moment ago,
-    stays."""
+    """What goes by stored timestamps goes (docs/guarantees.md, After a pause); what is open stays, and what was in use
+    a moment ago."""
     broker = Broker()
     wire = await broker.start()
     partition, kept = await wire.partition(retention_ms=str(DAY_MS)), await wire.partition(retention_ms="-1")
