@@ -1,13 +1,14 @@
 """`Services`: the owners of the broker's state, as handlers see them."""
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from eosin.broker.fetching.gone import GonePartitions
 from eosin.broker.producing.large_batches import LargeBatches
 from eosin.broker.security.new_producers import new_producers_of
 from eosin.broker.streams_topics import StreamsTopics
 from eosin.broker.transactions.coordinator_connections import CoordinatorConnections
+from eosin.broker.transactions.newest_connections import NewestConnections
 from eosin.broker.unserved_groups import UnservedGroups
 from eosin.network.response_memory import ResponseMemory
 from eosin.runtime.chance import Chance
@@ -41,6 +42,10 @@ if TYPE_CHECKING:
     HighWatermarks = Callable[[Iterable[TopicPartition]], Awaitable[Mapping[TopicPartition, int]]]
 
 
+MOST_OFFSET_PRODUCERS: Final = 10_000
+"""Producers of whose connections for offsets the newest is known."""
+
+
 @dataclass(slots=True)
 class Services:
     """The owners of the broker's state. Handlers call these, and never the objects behind them."""
@@ -72,6 +77,8 @@ class Services:
     gone_partitions: GonePartitions = field(init=False)
     response_memory: ResponseMemory = field(default_factory=ResponseMemory)
     coordinator_connections: CoordinatorConnections = field(default_factory=CoordinatorConnections)
+    offset_connections: NewestConnections = field(default_factory=lambda: NewestConnections(MOST_OFFSET_PRODUCERS))
+    """Of producers that add offsets to transactions, in the versions before 2."""
     recorder: "TransactionObserver | None" = None
     """Remembers what happened to transactional ids, where somebody wants to know."""
     traffic: "TrafficStats | None" = None

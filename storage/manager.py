@@ -26,6 +26,7 @@ from eosin.protocol.names import ZERO_UUID, TopicPartition, Uuid
 from eosin.runtime.background import Rest
 from eosin.runtime.chance import Chance
 from eosin.runtime.clock import Clock
+from eosin.runtime.steady_time import SteadyTime
 from eosin.runtime.turns import in_turns
 from eosin.storage.checkpoints.checkpoint_saver import CheckpointSaver
 from eosin.storage.checkpoints.cleaner_offsets import CleanerOffsets
@@ -125,6 +126,7 @@ class LogManager:
         self._defaults = defaults if defaults is not None else LogConfig()
         self._journal_config = journal or JournalConfig()
         self._producer_id_expiration_ms = producer_id_expiration_ms
+        self._expiry_time = SteadyTime(clock, window_ms=producer_id_expiration_ms)
         self._intervals = (retention_check_interval_ms, producer_id_expiration_check_interval_ms)
         self._leader_epoch = 0
         self._running: set[asyncio.Task[None]] = set()
@@ -410,7 +412,7 @@ class LogManager:
             PeriodicWork("compaction", self.cleaner.interval_ms, self._compact, can_wait=True, rest=self.cleaner.rest),
             PeriodicWork("idle files", IDLE_INTERVAL_MS, self.release_idle_files),
             PeriodicWork("retention", retention_ms, lambda: self.apply_retention(self._clock.now_ms())),
-            PeriodicWork("producer expiry", expiry_ms, lambda: self.expire_producers(self._clock.now_ms())),
+            PeriodicWork("producer expiry", expiry_ms, lambda: self.expire_producers(self._expiry_time.now_ms())),
         )
 
     def failed(self, log: SegmentedLog) -> None:

@@ -253,6 +253,10 @@ def _append_one(
     outcome = batch.log.append(valid.data, now_ms=now_ms, guard=batch.guard, header=valid.header)
     if isinstance(outcome, Appended):
         batch.outcome = outcome
+        if batch.confirmed_id is not None:
+            batch.log.producer_state.confirmed(
+                producer_id=producer_id, producer_epoch=batch.header.producer_epoch, transactional_id=batch.confirmed_id
+            )
         return batch.log.high_watermark <= outcome.last_offset
     if outcome.error is ErrorCode.CONCURRENT_TRANSACTIONS:
         outcome = translated(outcome, context.api_version)

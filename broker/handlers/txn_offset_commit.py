@@ -4,8 +4,12 @@ v2 has leader epochs. v3 names the member, so that one which has lost its partit
 group's offsets partition must already be in the transaction (AddOffsetsToTxn); v5 puts it there (KIP-890). A partition
 that does not exist is 3 for itself; the others are committed. v6 names topics by id, of which one that no topic has is
 100 for each of its partitions, and knows a group that is absent as 69 (KIP-1319).
+
+Up to v4 the next transaction may have the same epoch: what comes on a connection that its producer has replaced is
+dropped, with that connection, as with EndTxn.
 """
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
@@ -14,6 +18,7 @@ from eosin.broker.requests.timeout_errors import error_sent
 from eosin.broker.services import Services
 from eosin.coordinator.groups.offset_requests import Committer
 from eosin.coordinator.groups.rules.offset_store import OffsetToCommit
+from eosin.model.close_connection import CloseConnection
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext
 from eosin.network.many_items import ITEMS_PER_TURN, by_topic, connection_held, list_in_turns, pieces, size_of
@@ -30,6 +35,10 @@ from eosin.protocol.schemas.txn_offset_commit import (
 from eosin.runtime.turns import next_turn
 from eosin.security.access import Access, on_each, on_the_group, on_the_transactional_id
 
+_LOG: Final = logging.getLogger(__name__)
+
+FIRST_VERSION_2: Final = 5
+"""From this version of the API on, the client speaks transaction version 2."""
 FIRST_TOPIC_ID_VERSION: Final = 6
 UNKNOWN: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 DENIED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -38,6 +47,8 @@ DENIED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 async def handle(
     request: TxnOffsetCommitRequest, context: RequestContext, services: Services
 ) -> TxnOffsetCommitResponse:
+    if context.api_version < FIRST_VERSION_2:
+        _check_order(request, context, services)
     if size_of(request.topics, "partitions") > ITEMS_PER_TURN:
         return await _handle_many(request, context, services)
     looks = [_check(topic, context, services) for topic in request.topics]
@@ -45,6 +56,20 @@ async def handle(
     errors = iter(await _committed(request, offsets, context, services))
     topics = (_topic(look.topic, tuple(look.responses(lambda _: next(errors)))) for look in looks)
     return TxnOffsetCommitResponse(topics=tuple(topics))
+
+
+def _check_order(request: TxnOffsetCommitRequest, context: RequestContext, services: Services) -> None:
+    """Close the connection if the producer has sent offsets of the group on a newer one: these were given up, and sent
+    again there, and would replace those of the next transaction, which may have the same epoch."""
+    connection = context.connection
+    if connection is None:
+        return
+    producer = request.transactional_id, request.producer_id, request.producer_epoch
+    peer = context.listener, producer, request.group_id
+    if not services.offset_connections.accepts(peer, connection.number):
+        who = context.client_id, context.peer
+        _LOG.info("offsets of %s at %s came late, on a connection that it has replaced", *who)
+        raise CloseConnection
 
 
 async def _handle_many(

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 class ProducedBatch:
     """One partition of a Produce request, from the request to its response."""
 
-    __slots__ = ("guard", "header", "index", "log", "outcome", "partition", "records", "topic")
+    __slots__ = ("confirmed_id", "guard", "header", "index", "log", "outcome", "partition", "records", "topic")
 
     header: BatchHeader
     """Only set when `outcome` is None, or was when the request was read."""
@@ -30,6 +30,8 @@ class ProducedBatch:
         self.records = records
         """The batch, until it is appended."""
         self.guard: VerificationGuard | None = None
+        self.confirmed_id: str | None = None
+        """The transactional id whose coordinator has just said that it may be appended under the guard."""
         self.outcome: AppendResult | None = None
         """The result that the response tells; None for a batch that is still to be appended."""
 

@@ -13,6 +13,8 @@ Kafka. Both use one connection at a time. Operators, who call themselves anythin
 import re
 from typing import Final
 
+from eosin.broker.transactions.newest_connections import NewestConnections
+
 MAX_BROKERS: Final = 1000
 """Brokers that are remembered; beyond them the one that was silent longest is forgotten."""
 
@@ -23,15 +25,11 @@ class CoordinatorConnections:
     """The newest connection of each coordinating broker."""
 
     def __init__(self) -> None:
-        self._newest: dict[str, int] = {}
+        self._newest = NewestConnections(MAX_BROKERS)
 
     def accepts(self, client_id: str | None, number: int) -> bool:
         """True if markers count that come from `client_id` on the connection of this number; a newer connection has a
         higher one."""
         if client_id is None or _SENDER.fullmatch(client_id) is None:
             return True
-        newest = self._newest.pop(client_id, number)
-        if len(self._newest) >= MAX_BROKERS:
-            del self._newest[next(iter(self._newest))]
-        self._newest[client_id] = max(newest, number)
-        return number >= newest
+        return self._newest.accepts(client_id, number)

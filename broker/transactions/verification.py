@@ -181,6 +181,11 @@ class TransactionVerification:
             for batch, error in await self._verified(request, unknown):
                 if error != ErrorCode.NONE:
                     batch.outcome = Refused(error)
+                else:
+                    batch.confirmed_id = request.transactional_id
+        else:
+            for batch in unknown:  # nobody is to be asked, now or for those that follow
+                batch.confirmed_id = request.transactional_id
 
     async def _verified(
         self, request: VerificationRequest, batches: Sequence[ProducedBatch]
@@ -219,10 +224,13 @@ class TransactionVerification:
 
 def _apply_result(request: VerificationRequest, error: ErrorCode) -> None:
     """The coordinator's answer for the batches that were given a guard to ask with."""
-    if error is not ErrorCode.NONE:
-        for batch in request.batches:
-            if batch.guard is not None:
-                batch.outcome = Refused(error)
+    for batch in request.batches:
+        if batch.guard is None:
+            continue
+        if error is ErrorCode.NONE:
+            batch.confirmed_id = request.transactional_id
+        else:
+            batch.outcome = Refused(error)
 
 
 def _begin(request: VerificationRequest) -> list[ProducedBatch]:
@@ -236,8 +244,9 @@ def _begin(request: VerificationRequest) -> list[ProducedBatch]:
             base_sequence=header.base_sequence,
             # A producer that adds partitions as it goes starts each with sequence 0 (KAFKA-18202).
             from_zero=request.adds_partitions,
+            transactional_id=request.transactional_id,
         )
-        batch.guard = batch.outcome = None
+        batch.guard = batch.outcome = batch.confirmed_id = None
         if isinstance(verdict, VerificationGuard):
             batch.guard = verdict
             unknown.append(batch)

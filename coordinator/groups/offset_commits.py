@@ -7,7 +7,7 @@ expiry that comes in between misses none of them.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from eosin.coordinator.groups.log import records as group_records
 from eosin.coordinator.groups.log.writer import NO_OFFSET, LogWriter, Settled
@@ -36,6 +36,25 @@ class Tombstones(NamedTuple):
     batch: bytes
 
 
+class MarkerWatch:
+    """Notices the markers of one producer that are written while its transaction's coordinator is asked about it."""
+
+    __slots__ = ("_watches", "has_come", "producer_id")
+
+    def __init__(self, producer_id: int, watches: "dict[MarkerWatch, None]") -> None:
+        self.producer_id = producer_id
+        self.has_come = False
+        """True if one has been written."""
+        self._watches = watches
+
+    def __enter__(self) -> Self:
+        self._watches[self] = None
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        del self._watches[self]
+
+
 class Commits:
     """The offsets of one partition."""
 
@@ -50,6 +69,7 @@ class Commits:
         self._config = config
         self._group_appears = group_appears
         self._being_written: dict[str, dict[TopicPartition, int]] = {}
+        self._watches: dict[MarkerWatch, None] = {}
         self.before_commit: Callable[[str, Sequence[OffsetToCommit]], None] = lambda group_id, offsets: None
         """Called before offsets are written."""
         self.let_go: Callable[[dict[Any, Any]], None] = lambda table: None
@@ -133,6 +153,10 @@ class Commits:
         )
         self._write(batch, now_ms, partial(_keys, group_id, offsets), apply, settled)
 
+    def watch_markers(self, producer_id: int) -> MarkerWatch:
+        """Watch for markers of a producer, inside of a `with`."""
+        return MarkerWatch(producer_id, self._watches)
+
     def complete(self, marker: Marker, settled: Settled) -> None:
         """Write a transaction's marker and, once it is durable, make its offsets visible or forget them."""
 
@@ -143,6 +167,8 @@ class Commits:
                 self.offsets.complete(marker.producer_id, commit=marker.commit)
             settled(error, base_offset)
 
+        for watch in self._watches:
+            watch.has_come = watch.has_come or watch.producer_id == marker.producer_id
         self._writer.write_marker(marker, now_ms=self._clock.now_ms(), settled=on_settled)
 
     def has(self, key: Key) -> bool:

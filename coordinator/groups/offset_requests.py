@@ -40,6 +40,9 @@ COMMITTED_PER_TURN: Final = 500
 """Offsets that one batch commits, and one turn of the event loop makes: each takes twelve microseconds."""
 DELETED_PER_TURN: Final = 500
 """Offsets that one batch deletes, and one turn of the event loop finds."""
+MOST_QUESTIONS: Final = 3
+"""A transaction's coordinator is asked so often at most, if a marker of the producer has come each time meanwhile: the
+answer of another broker may be older, and version 1 has the same epoch behind it."""
 _PATIENCE_MS: Final = 500
 _PAUSE_MS: Final = 10
 """Old clients fail on CONCURRENT_TRANSACTIONS, so theirs is retried here first, for that long and that often."""
@@ -313,11 +316,17 @@ class OffsetRequests:
         if isinstance(shard, ErrorCode):
             return shard, None
         partition = TopicPartition(CONSUMER_OFFSETS_TOPIC, shard.partition)
-        error = await self._verify(transactional_id, producer, partition, api_version)
-        if error is not ErrorCode.NONE:
-            return error, None
-        shard = self._shards.of_group(group_id)  # again, after the await
-        return (shard, None) if isinstance(shard, ErrorCode) else (ErrorCode.NONE, shard)
+        for _ in range(MOST_QUESTIONS):
+            with shard.commits.watch_markers(producer.producer_id) as watch:
+                error = await self._verify(transactional_id, producer, partition, api_version)
+            if error is not ErrorCode.NONE:
+                return error, None
+            now = self._shards.of_group(group_id)  # again, after the await
+            if now is not shard:
+                return (now if isinstance(now, ErrorCode) else ErrorCode.NOT_COORDINATOR), None
+            if not watch.has_come:
+                return ErrorCode.NONE, shard
+        return ErrorCode.CONCURRENT_TRANSACTIONS, None
 
     async def _verify(
         self, transactional_id: str, producer: ProducerIdAndEpoch, partition: TopicPartition, api_version: int

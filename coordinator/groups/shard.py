@@ -56,6 +56,7 @@ from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import CorruptRecords, NewRecord
 from eosin.protocol.types import DecodeError
 from eosin.runtime.clock import Clock
+from eosin.runtime.steady_time import SteadyTime
 from eosin.runtime.turns import SharedTurns, TurnQueue, outcome_in_turns
 
 _LOG: Final = logging.getLogger("eosin.coordinator.groups")
@@ -131,6 +132,7 @@ class Shard:
         self.state = ShardState.LOADING
         self.log = log
         self._clock = clock
+        self._expiry_time = SteadyTime(clock, window_ms=config.offsets_retention_ms)
         self._config = config
         writer, session = LogWriter(log), session_clock or clock
         self._turns = turns = turns or SharedTurns(clock)
@@ -519,7 +521,7 @@ class Shard:
                     held,
                     self.commits.offsets,
                     partitions,
-                    now_ms=self._clock.now_ms(),
+                    now_ms=self._expiry_time.now_ms(),
                     retention_ms=self._config.offsets_retention_ms,
                 )
                 return expired, None if held.members else end
@@ -533,7 +535,7 @@ class Shard:
             self.commits.offsets,
             partitions,
             subscribed,
-            now_ms=self._clock.now_ms(),
+            now_ms=self._expiry_time.now_ms(),
             retention_ms=self._config.offsets_retention_ms,
         )
 

@@ -50,6 +50,7 @@ from eosin.protocol.names import ProducerIdAndEpoch, TopicPartition
 from eosin.protocol.records.batch import CorruptRecords
 from eosin.runtime.chance import Chance
 from eosin.runtime.clock import Clock
+from eosin.runtime.steady_time import SteadyTime
 from eosin.runtime.turns import next_turn
 
 if TYPE_CHECKING:
@@ -109,6 +110,7 @@ class TransactionCoordinator:
             longest_sleep_ms=config.transaction_abort_timed_out_transaction_cleanup_interval_ms,
             due=self._deadline_passed,
         )
+        self._expiry_time = SteadyTime(clock, window_ms=config.transactional_id_expiration_ms)
         self._expiry_rounds = RepeatedWork(
             clock,
             interval_ms=config.transaction_remove_expired_transaction_cleanup_interval_ms,
@@ -503,7 +505,7 @@ class TransactionCoordinator:
             self._deadlines.watch(transactional_id, again_ms)
 
     def _expire_ids(self) -> None:
-        unused_since_ms = self._clock.now_ms() - self._config.transactional_id_expiration_ms
+        unused_since_ms = self._expiry_time.now_ms() - self._config.transactional_id_expiration_ms
         unused: dict[OwnedPartition, list[TransactionEntry]] = {}
         for entry in self._entries.values():
             if entry.txn.updated_ms <= unused_since_ms and entry.txn.is_at_rest:

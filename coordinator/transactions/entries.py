@@ -9,7 +9,7 @@ from typing import Any, Final
 from eosin.coordinator.ports import CoordinatorLog, Requester
 from eosin.coordinator.transactions.rules.effects import TransactionReply
 from eosin.coordinator.transactions.rules.events import Event
-from eosin.coordinator.transactions.rules.state import NO_TIMESTAMP, Txn
+from eosin.coordinator.transactions.rules.state import NO_TIMESTAMP, TransactionState, Txn
 from eosin.protocol.errors import ErrorCode
 from eosin.runtime.clock import Clock, Timer
 
@@ -96,7 +96,18 @@ class OwnedPartition:
 class TransactionEntry:
     """One transactional id in memory."""
 
-    __slots__ = ("began_ms", "began_start_ms", "has_deferred_write", "held", "partition", "request", "txn", "waiting")
+    __slots__ = (
+        "began_ms",
+        "began_start_ms",
+        "ended_by",
+        "ended_on",
+        "has_deferred_write",
+        "held",
+        "partition",
+        "request",
+        "txn",
+        "waiting",
+    )
 
     def __init__(self, txn: Txn, partition: OwnedPartition) -> None:
         self.txn = txn
@@ -106,9 +117,25 @@ class TransactionEntry:
         self.began_ms = 0.0
         """Start, in `Clock.running_ms`, of the transaction that began at `began_start_ms` (wall clock)."""
         self.began_start_ms = NO_TIMESTAMP
+        self.ended_by: tuple[int, int] | None = None
+        self.ended_on = -1
+        """The pair of the last EndTxn below version 2, and the number of the newest connection that it came on."""
         self.has_deferred_write = False
         """True if the log lacks the record of `txn` (`DeferredWrites`)."""
         self.held: tuple[PendingRequest, TransactionReply] | None = None
         """A request that is answered as soon as the markers are written, and its reply."""
         self.waiting: deque[PendingRequest] | None = None
         """Requests that wait for what is under way, in the order in which they came."""
+
+    def is_ended_late(self, pair: tuple[int, int], connection: int) -> bool:
+        """True if an EndTxn below version 2 that comes on the connection of this number, a newer one having a higher
+        number, means the transaction before the open one: its producer has given it up, and sent it again on a newer
+        connection (transactions.md 5.3.2). Remembers the connection."""
+        if pair != self.ended_by:
+            self.ended_by, self.ended_on = pair, connection
+            return False
+        if connection >= self.ended_on:
+            self.ended_on = connection
+            return False
+        leads_to = self.txn if self.txn.pending is None else self.txn.pending.after
+        return leads_to.state is TransactionState.ONGOING

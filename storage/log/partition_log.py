@@ -262,13 +262,24 @@ class PartitionLog(CommittedLog):
         return self.producer_state.is_verifying(producer_id, guard)
 
     def begin_verification(
-        self, *, producer_id: int, producer_epoch: int, base_sequence: int, from_zero: bool = False
+        self,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        base_sequence: int,
+        from_zero: bool = False,
+        transactional_id: str | None = None,
     ) -> VerificationGuard | Refused | None:
         """The guard under which a transactional batch may be appended once the coordinator has confirmed it; None when
-        its transaction is open here already; Refused for a lower epoch (47), or while the previous transaction's marker
-        is missing (51). `from_zero`: a producer unknown here must start with sequence 0 (Produce v12 and later)."""
+        its transaction is open here already, and `transactional_id`, if given, was confirmed for it; Refused for a
+        lower epoch (47), or while the previous transaction's marker is missing (51). `from_zero`: a producer unknown
+        here must start with sequence 0 (Produce v12 and later)."""
         return self.producer_state.begin_verification(
-            producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=base_sequence, from_zero=from_zero
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            base_sequence=base_sequence,
+            from_zero=from_zero,
+            transactional_id=transactional_id,
         )
 
     def _write_failed(self, error: OSError) -> Refused:

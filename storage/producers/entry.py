@@ -37,6 +37,7 @@ class ProducerEntry:
 
     __slots__ = (
         "batches",
+        "confirmed_id",
         "coordinator_epoch",
         "first_sequence",
         "last_append_ms",
@@ -68,6 +69,9 @@ class ProducerEntry:
         """The last batches of this epoch, oldest first, at most `KEPT_BATCHES`."""
         self.first_sequence = NO_SEQUENCE
         """From here to the last sequence every record of this epoch is known to be in the log."""
+        self.confirmed_id: str | None = None
+        """The transactional id whose coordinator has told this process that the open transaction is its own. None of
+        one that was read from the log, or copied, and of batches that needed no such word."""
         self.needs_refill = False
         """True if the log may hold more of the last batches: a snapshot of Apache Kafka's has only the last one."""
 

@@ -35,8 +35,9 @@ class AwaitedBatch:
             self.lowest_sequence = base_sequence
 
     def is_overtaken_by(self, base_sequence: int) -> bool:
-        """True if a batch that starts at `base_sequence` comes after the lowest one."""
-        return 0 < self._ahead(base_sequence) < _HALF
+        """True if a batch that starts at `base_sequence` comes after the lowest one. With sequence 0 an epoch begins,
+        so nobody's forgery may stand before that; a log that knows the producer tells when sequences have wrapped."""
+        return base_sequence != 0 and 0 < self._ahead(base_sequence) < _HALF
 
     def _ahead(self, base_sequence: int) -> int:
         """Number of sequences from the lowest one to this one, with wrap: half the circle or more means before."""

@@ -117,7 +117,11 @@ class ProducerState:
     def _check_sequence(self, header: BatchHeader, entry: ProducerEntry | None) -> Refused | None:
         first, epoch = header.base_sequence, header.producer_epoch
         verification = self._verifications.get(header.producer_id)
-        if verification is not None and verification.is_overtaken_by(first):
+        if (
+            verification is not None
+            and verification.producer_epoch == epoch  # another one is a forgery, or late
+            and verification.is_overtaken_by(first)
+        ):
             return _out_of_order(header, f"a batch from {verification.lowest_sequence} on is still being verified")
         if entry is None or entry.producer_epoch < 0:
             awaited = self._refused.get(header.producer_id)
@@ -239,6 +243,7 @@ class ProducerState:
             return None
         ended = EndedTransaction(producer_id, entry.transaction_first_offset, offset, commit)
         entry.transaction_first_offset = NO_TRANSACTION
+        entry.confirmed_id = None
         self.transactions.ended(ended.first_offset, offset)
         return ended
 
@@ -255,9 +260,16 @@ class ProducerState:
     # Verification ---------------------------------------------------------------------------------------------------
 
     def begin_verification(
-        self, *, producer_id: int, producer_epoch: int, base_sequence: int, from_zero: bool
+        self,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        base_sequence: int,
+        from_zero: bool,
+        transactional_id: str | None = None,
     ) -> VerificationGuard | Refused | None:
-        """The guard to append under once the coordinator agrees; None when the transaction is open here already."""
+        """The guard to append under once the coordinator agrees; None when the transaction is open here already, and is
+        known to be that of `transactional_id`, if that is given."""
         entry = self._entries.get(producer_id)
         if entry is not None and not entry.is_anothers:
             if producer_epoch < entry.producer_epoch:
@@ -266,7 +278,10 @@ class ProducerState:
                     f"producer {producer_id} at epoch {producer_epoch}, which is at epoch {entry.producer_epoch}",
                 )
             if entry.has_transaction:
-                return None if entry.producer_epoch == producer_epoch else _previous_open(producer_id)
+                if entry.producer_epoch != producer_epoch:
+                    return _previous_open(producer_id)
+                if transactional_id is None or entry.confirmed_id == transactional_id:
+                    return None
             if entry.producer_epoch == producer_epoch and entry.is_behind(base_sequence, base_sequence):
                 # A late repetition: it is in the log already, and what follows does not have to wait for it.
                 base_sequence = next_sequence(entry.last_sequence)
@@ -278,6 +293,12 @@ class ProducerState:
         else:
             verification.again(producer_epoch=producer_epoch, base_sequence=base_sequence, from_zero=from_zero)
         return verification.guard
+
+    def confirmed(self, *, producer_id: int, producer_epoch: int, transactional_id: str) -> None:
+        """The coordinator of `transactional_id` has said that the transaction which is open here is its own."""
+        entry = self._entries.get(producer_id)
+        if entry is not None and entry.has_transaction and entry.producer_epoch == producer_epoch:
+            entry.confirmed_id = transactional_id
 
     def is_verifying(self, producer_id: int, guard: VerificationGuard) -> bool:
         """True if an append may still be made under this guard: a marker, also of the producer's transaction before,

@@ -11,14 +11,18 @@ from coordinator_fakes import ORDERS_0, FakeBroker, Producer
 from group_fakes import Broker
 from manual_clock import PausingClock
 
+from eosin.coordinator.groups.offset_requests import Committer
+from eosin.coordinator.groups.rules.offset_store import OffsetToCommit
 from eosin.coordinator.transactions.rules.state import TransactionState
 from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import TopicPartition
 
 pytestmark = pytest.mark.virtual
 
 NONE = ErrorCode.NONE
 TIMEOUT_MS = 60_000
 SESSION_MS = 10_000
+DAY_MS = 86_400_000
 
 
 async def open_transaction(clock: PausingClock, transactional_id: str = "tx") -> tuple[FakeBroker, Producer]:
@@ -104,6 +108,31 @@ async def test_the_next_transaction_of_an_id_has_its_whole_time_though_the_clock
     assert state(broker) is TransactionState.ONGOING
     clock.advance(2000)
     assert TransactionState.PREPARE_ABORT in broker.states("tx")
+
+
+async def test_a_wall_clock_that_is_set_forward_forgets_no_id_that_was_used_a_moment_ago() -> None:
+    broker = FakeBroker()
+    await broker.start()
+    producer = Producer(broker)
+    assert await producer.init() is NONE
+    await broker.clock.run(2 * DAY_MS)
+    assert await producer.transaction("a", ORDERS_0) == [NONE, NONE, NONE]
+    broker.clock.ahead_ms += 30 * DAY_MS
+    await broker.clock.run(6 * DAY_MS)
+    assert await producer.transaction("b", ORDERS_0) == [NONE, NONE, NONE]
+    await broker.clock.run(8 * DAY_MS)
+    assert await producer.add(ORDERS_0) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+
+
+async def test_a_wall_clock_that_is_set_forward_takes_no_committed_offset_away() -> None:
+    broker = await Broker().started()
+    place = TopicPartition("orders", 0)
+    await broker.groups.offsets.commit("g", [OffsetToCommit(place, 5)], committer=Committer(), api_version=9)
+    broker.clock.ahead_ms += 30 * DAY_MS
+    for days, left in ((6, 5), (2, -1)):
+        await broker.clock.run(days * DAY_MS)
+        _, (fetched,) = await broker.groups.offsets.fetch("g", [place], require_stable=False)
+        assert fetched.offset == left
 
 
 async def test_a_member_whose_heartbeat_came_in_a_pause_beyond_its_session_stays() -> None:

@@ -102,6 +102,20 @@ async def test_producers_expire_by_the_brokers_clock_and_not_by_their_own() -> N
     assert [producer.producer_id for producer in log.producers()] == [10]
 
 
+async def test_a_clock_that_is_set_forward_does_not_make_a_retry_look_new() -> None:
+    logs = Logs()
+    log = await logs.open()
+    first = logs.append(log, data(pid=9, epoch=0, seq=0))
+    logs.clock.ahead_ms += 86_400_000
+    expiry = next(each for each in logs.manager.periodic_work() if each.name == "producer expiry")
+    running = expiry.run()
+    assert running is not None
+    await running
+    again = logs.append(log, data(pid=9, epoch=0, seq=0))
+    assert appended(again).duplicate
+    assert appended(again).base_offset == appended(first).base_offset
+
+
 @pytest.mark.parametrize("appends_between", [0, 1, 3, 6])
 async def test_the_last_batches_are_recognised_after_a_clean_restart(appends_between: int) -> None:
     logs = Logs(config=LogConfig(internal_segment_bytes=400))

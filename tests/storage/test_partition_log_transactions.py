@@ -310,6 +310,28 @@ async def test_an_open_transaction_survives_a_restart() -> None:
     assert read_now(log, isolation=COMMITTED).aborted == (AbortedTransaction(1, 3),)
 
 
+async def test_an_open_transaction_takes_batches_of_the_id_that_was_confirmed_for_it_alone() -> None:
+    logs = Logs(verification_enabled=True)
+    log = await logs.open()
+
+    def verdict(transactional_id: str, seq: int) -> VerificationGuard | Refused | None:
+        return log.begin_verification(
+            producer_id=1, producer_epoch=0, base_sequence=seq, transactional_id=transactional_id
+        )
+
+    for seq in range(2):
+        guard = verdict("tx", seq)
+        assert isinstance(guard, VerificationGuard)
+        appended(logs.append(log, data(pid=1, epoch=0, seq=seq, txn=True), guard))
+        log.producer_state.confirmed(producer_id=1, producer_epoch=0, transactional_id="tx")
+        assert verdict("tx", seq + 1) is None
+        assert isinstance(verdict("another", seq + 1), VerificationGuard)
+        log = await logs.reopen()  # from here on nobody knows
+    appended(logs.append(log, data(pid=1, epoch=0, seq=2, txn=True)))
+    appended(mark(log, 1, 0, commit=True))
+    assert isinstance(verdict("tx", 3), VerificationGuard)
+
+
 async def test_the_stable_offset_never_lies_below_the_log_start() -> None:
     logs = Logs()
     log = await logs.open()

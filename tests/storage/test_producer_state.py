@@ -91,7 +91,8 @@ def test_the_lowest_sequence_holds_later_ones_back_around_the_wrap_too() -> None
     verification = Verification(producer_epoch=0, base_sequence=MAX_SEQUENCE, from_zero=False)
     verification.again(producer_epoch=0, base_sequence=0, from_zero=True)
     assert verification.lowest_sequence == MAX_SEQUENCE
-    assert verification.is_overtaken_by(0)
+    assert verification.is_overtaken_by(1)
+    assert not verification.is_overtaken_by(0)
     assert not verification.is_overtaken_by(MAX_SEQUENCE)
     verification.again(producer_epoch=0, base_sequence=MAX_SEQUENCE - 1, from_zero=False)
     assert verification.lowest_sequence == MAX_SEQUENCE - 1

@@ -51,3 +51,22 @@ async def test_nothing_outside_of_transactions_is_written_after_one(wire: Wire, 
     assert [await producer.append(partition) for _ in range(3)] == [2, 3, 4]
     await producer.abort()
     await wire.until_stable(partition, 6)
+
+
+@better_than_kafka("Apache Kafka writes it, and takes the producer's own next batch for a repeated one")
+@pytest.mark.parametrize("level", [1, 2])
+async def test_an_open_transaction_takes_no_batch_under_another_transactional_id(
+    wire: Wire, partition: TopicPartition, level: int
+) -> None:
+    producer, other = await transactional(wire, level=level), await transactional(wire, level=level)
+    if level == 1:
+        assert await producer.add(partition) == ErrorCode.NONE
+    assert await producer.append(partition) == 0
+    batch = producer.batch(partition, sequence=1)
+    answer = await wire.produce(
+        partition, batch, transactional_id=other.transactional_id, version=12 if level == 2 else 11
+    )
+    assert answer.error_code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert [await producer.append(partition) for _ in range(2)] == [1, 2]
+    await producer.commit()
+    await wire.until_stable(partition, 4)

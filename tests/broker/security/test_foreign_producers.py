@@ -9,10 +9,11 @@ from batches import data
 from guarded_broker import ADMIN, GuardedBroker, guarded_broker
 from waiting import until
 
-from eosin.model.resources import Operation
+from eosin.model.resources import Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import ProducerIdAndEpoch
+from eosin.protocol.records.batch import MAX_SEQUENCE
 from eosin.protocol.schemas.end_txn import EndTxnRequest
 from eosin.protocol.schemas.fetch import FetchPartition, FetchRequest, FetchTopic
 from eosin.protocol.schemas.init_producer_id import InitProducerIdRequest
@@ -31,12 +32,12 @@ async def broker() -> AsyncIterator[GuardedBroker]:
 
 
 async def produced(
-    broker: GuardedBroker, principal: str, batch: bytes, transactional_id: str | None = None
+    broker: GuardedBroker, principal: str, batch: bytes, transactional_id: str | None = None, *, version: int = 12
 ) -> tuple[int, int]:
     """Error and base offset of one batch."""
     topics = (TopicProduceData("orders", partition_data=(PartitionProduceData(0, batch),)),)
     request = ProduceRequest(transactional_id, -1, 5000, topics)
-    response = await broker.ask(principal, ApiKey.PRODUCE, request, version=12)
+    response = await broker.ask(principal, ApiKey.PRODUCE, request, version=version)
     found = response.responses[0].partition_responses[0]
     return found.error_code, found.base_offset
 
@@ -109,3 +110,42 @@ async def test_an_abort_reaches_a_partition_where_somebody_else_used_the_id(brok
     owner = await ended(broker, owner, commit=False)
     own = data(pid=owner.producer_id, epoch=owner.producer_epoch, seq=0, txn=True)
     assert await produced(broker, ADMIN, own, TRANSACTIONAL_ID) == (ErrorCode.NONE, 3)
+
+
+@pytest.mark.parametrize("version", [10, 11, 12])
+async def test_a_batch_under_an_id_of_ones_own_does_not_come_into_the_open_transaction_of_another(
+    broker: GuardedBroker, version: int
+) -> None:
+    """It would be committed in the place of the owner's next record, which would be answered as a repeated one."""
+    await broker.grant(MALLORY, Operation.WRITE, "mine", kind=ResourceType.TRANSACTIONAL_ID)
+    owner = await introduced(broker)
+    own = [data(pid=owner.producer_id, epoch=owner.producer_epoch, seq=seq, txn=True) for seq in range(3)]
+    assert await produced(broker, ADMIN, own[0], TRANSACTIONAL_ID) == (ErrorCode.NONE, 0)
+    forged = data(pid=owner.producer_id, epoch=owner.producer_epoch, seq=1, txn=True)
+    refused = (ErrorCode.INVALID_PRODUCER_ID_MAPPING, -1)
+    assert await produced(broker, MALLORY, forged, "mine", version=version) == refused
+    for seq in (1, 2):
+        assert await produced(broker, ADMIN, own[seq], TRANSACTIONAL_ID) == (ErrorCode.NONE, seq)
+    assert await produced(broker, MALLORY, forged, "mine", version=version) == refused
+    await ended(broker, owner, commit=True)
+    assert await stable(broker) == 4
+
+
+@pytest.mark.parametrize("ahead", [0, 5], ids=["same epoch", "higher epoch"])
+@pytest.mark.parametrize("sequence", [MAX_SEQUENCE - 5, 0], ids=["before the first", "the first"])
+async def test_a_refused_batch_under_the_id_of_another_holds_up_none_of_its_own(
+    broker: GuardedBroker, ahead: int, sequence: int
+) -> None:
+    """What comes behind a batch that is being verified, or is to be sent again, has to wait for that one."""
+    await broker.grant(MALLORY, Operation.WRITE, "mine", kind=ResourceType.TRANSACTIONAL_ID)
+    owner = await introduced(broker)
+    for transaction in range(2):
+        forged = data(pid=owner.producer_id, epoch=owner.producer_epoch + ahead, seq=sequence, txn=True)
+        damaged = bytearray(data(pid=owner.producer_id, epoch=owner.producer_epoch + ahead, seq=sequence))
+        damaged[-1] ^= 1
+        assert await produced(broker, MALLORY, forged, "mine") == (ErrorCode.INVALID_PRODUCER_ID_MAPPING, -1)
+        assert await produced(broker, MALLORY, bytes(damaged)) == (ErrorCode.CORRUPT_MESSAGE, -1)
+        for seq in range(2):
+            own = data(pid=owner.producer_id, epoch=owner.producer_epoch, seq=seq, txn=True)
+            assert await produced(broker, ADMIN, own, TRANSACTIONAL_ID) == (ErrorCode.NONE, 3 * transaction + seq)
+        owner = await ended(broker, owner, commit=True)

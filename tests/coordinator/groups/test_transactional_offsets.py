@@ -1,6 +1,8 @@
 """Offsets inside of transactions: visibility, fencing, verification, crashes (groups.md 10, transactions.md 4.6)."""
 
 import asyncio
+from collections.abc import Mapping
+from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -128,6 +130,48 @@ async def test_the_next_transactions_offsets_do_not_mix_with_the_last_ones(broke
     broker.log.held = False
     await end(broker, commit=False)
     assert await fetch(broker) == 10
+
+
+@pytest.mark.parametrize("version", [3, 4, 5])
+async def test_an_answer_that_was_given_before_the_marker_lets_no_offset_in_behind_it(
+    broker: Broker, version: int
+) -> None:
+    """The coordinator is another broker, and its answer is read after its marker, as after a pause of this one. The
+    client has given the request up, and aborts: what came in now would be committed with its next transaction."""
+    verify, answered = broker.transactions.verify, asyncio.Event()
+
+    async def verified(*_: object, **asked: Any) -> Mapping[TopicPartition, ErrorCode]:
+        answer = await verify("tx", **asked)
+        await answered.wait()
+        return answer
+
+    with patch.object(broker.transactions, "verify", verified):
+        late = asyncio.ensure_future(add(broker, 99, version=version))
+        await turns()
+        assert await end(broker, commit=False) is OK
+        broker.transactions.verdict = ErrorCode.TRANSACTION_ABORTABLE
+        answered.set()
+        assert await late is (ErrorCode.INVALID_TXN_STATE if version < 4 else ErrorCode.TRANSACTION_ABORTABLE)
+    assert await fetch(broker) == -1
+    assert await end(broker, commit=True) is OK
+    assert await fetch(broker) == -1
+
+
+async def test_a_marker_of_another_producer_makes_nobody_ask_again(broker: Broker) -> None:
+    verify, answered = broker.transactions.verify, asyncio.Event()
+
+    async def verified(*_: object, **asked: Any) -> Mapping[TopicPartition, ErrorCode]:
+        answer = await verify("tx", **asked)
+        await answered.wait()
+        return answer
+
+    with patch.object(broker.transactions, "verify", verified):
+        adding = asyncio.ensure_future(add(broker, 99))
+        await turns()
+        assert await end(broker, commit=False, pid=2) is OK
+        answered.set()
+        assert await adding is OK
+    assert len(broker.transactions.verified) == 1
 
 
 async def test_the_rest_of_very_many_offsets_does_not_come_into_the_next_transaction(broker: Broker) -> None:
