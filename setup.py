@@ -49,7 +49,6 @@ COMPILED: Final = (
     "storage/compaction/record_spans.py",
     "storage/compaction/segment_input.py",
     "storage/compaction/segment_output.py",
-    "storage/disk/immediate_flusher.py",
     "storage/disk/system.py",
     "storage/indexes/*.py",
     "storage/log/checkpoint_state.py",

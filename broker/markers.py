@@ -15,7 +15,7 @@ from eosin.coordinator.transactions.ports import MarkersForPartitions, MarkerTar
 from eosin.model.cluster import NO_LEADER
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TopicPartition
-from eosin.runtime.clock import Clock
+from eosin.runtime.clock import NS_PER_MS, Clock, elapsed_ns
 from eosin.runtime.start_now import start_now
 from eosin.runtime.turns import TURN_MS, next_turn
 from eosin.storage.log.partition_log import PartitionLog
@@ -63,6 +63,7 @@ class MarkerRoutes:
 
     def __init__(self, cluster: "Cluster", *, local: MarkerTarget, others: OtherBrokers | None = None) -> None:
         self._cluster = cluster
+        self._node_id = cluster.node_id
         self._local = local
         self._others = others or NoOtherBrokers()
 
@@ -71,7 +72,7 @@ class MarkerRoutes:
         leader = self._cluster.leader_of(partition)
         if leader is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if leader == self._cluster.node_id:
+        if leader == self._node_id:
             return self._local
         return ErrorCode.LEADER_NOT_AVAILABLE if leader == NO_LEADER else self._others.marker_target(leader)
 
@@ -79,20 +80,20 @@ class MarkerRoutes:
 class _Turn:
     """Counts the markers that are appended in one turn of the event loop, and the time that they take."""
 
-    __slots__ = ("_clock", "_count", "_until_ms")
+    __slots__ = ("_count", "_elapsed_ns", "_until_ns")
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+    def __init__(self, elapsed_ns: Callable[[], int]) -> None:
+        self._elapsed_ns = elapsed_ns
         self._count = 0
-        self._until_ms = 0
+        self._until_ns = 0
 
     def is_over(self) -> bool:
         """True if the next marker is one of the next turn, which then begins with it."""
         count = self._count
         self._count += 1
         if count == FEW_MARKERS:
-            self._until_ms = self._clock.elapsed_ms() + TURN_MS
-        if count < MARKERS_AT_ONCE and (count <= FEW_MARKERS or self._clock.elapsed_ms() < self._until_ms):
+            self._until_ns = self._elapsed_ns() + TURN_MS * NS_PER_MS
+        if count < MARKERS_AT_ONCE and (count <= FEW_MARKERS or self._elapsed_ns() < self._until_ns):
             return False
         self._count = 1
         return True
@@ -116,6 +117,7 @@ class LocalMarkers:
         of them."""
         self._partitions = partitions
         self._clock = clock
+        self._elapsed_ns = elapsed_ns(clock)
         self._groups: GroupCoordinator | None = None
         self._has_enough_in_sync = has_enough_in_sync
 
@@ -135,15 +137,16 @@ class LocalMarkers:
         offsets: list[tuple[MarkerKey, Marker]] = []
         now_ms = self._clock.now_ms()
         is_short = len(markers) == 1 and len(markers[0].partitions) <= FEW_MARKERS  # as nearly all are
-        turn = None if is_short else _Turn(self._clock)
+        turn = None if is_short else _Turn(self._elapsed_ns)
         for each in markers:
+            marker = each.marker
             for partition in each.partitions:
                 if turn is not None and turn.is_over():
                     await next_turn()
                     check_order()
-                key = (each.marker.producer_id, partition)
+                key = (marker.producer_id, partition)
                 if partition.topic == CONSUMER_OFFSETS_TOPIC:
-                    offsets.append((key, each.marker))
+                    offsets.append((key, marker))
                     continue
                 log = self._partitions.get(partition)
                 if not isinstance(log, PartitionLog):
@@ -152,7 +155,7 @@ class LocalMarkers:
                 if self._has_enough_in_sync is not None and not self._has_enough_in_sync(log):
                     answers[key] = ErrorCode.NOT_ENOUGH_REPLICAS
                     continue
-                result = log.append_marker(each.marker, now_ms=now_ms)
+                result = log.append_marker(marker, now_ms=now_ms)
                 if not isinstance(result, Appended):
                     answers[key] = result.error
                 elif log.high_watermark > result.last_offset:

@@ -51,7 +51,6 @@ class LedLogs:
 
     def serve(self, partition: TopicPartition, log: "PartitionLog") -> None:
         """Hand out `log`, which this broker leads. Harmless when it is handed out."""
-        log.on_progress = self.long_polls.progress
         self.by_partition[partition] = log
 
     def let_go(self, partition: TopicPartition) -> None:

@@ -4,8 +4,8 @@
 for read_uncommitted, the last stable offset for read_committed, hence also by markers), never by bytes that are only
 written; and a poll that ended, however it ended, is no longer known to any log.
 
-A log tells of its progress on every append, so the question "does anybody wait?" is one dictionary look-up, and a
-waiting poll counts only the log that moved, never its other partitions again.
+A log tells of its progress on every append, but only while somebody waits for it; and a waiting poll counts only the
+log that moved, never its other partitions again.
 """
 
 import asyncio
@@ -74,11 +74,13 @@ class LongPolls:
         """Number of polls that wait."""
         self._watchers: dict[PartitionLog, dict[Callable[[], None], None]] = {}
         self.followers: Callable[[PartitionLog], None] | None = None
-        """Hears of each log that has moved: what a follower has whole rests, and is in no poll."""
+        """Hears of each log that is led and has moved: what a follower has whole rests, and is in no poll. Where there
+        are followers, no log stops to tell."""
 
     def watch(self, log: "PartitionLog", grown: Callable[[], None]) -> None:
         """Call `grown` whenever readers may see more of `log`, until `unwatch`."""
         self._watchers.setdefault(log, {})[grown] = None
+        log.on_progress = self.progress
 
     def unwatch(self, log: "PartitionLog", grown: Callable[[], None]) -> None:
         """Harmless without a watch."""
@@ -86,9 +88,10 @@ class LongPolls:
         some.pop(grown, None)
         if not some:
             self._watchers.pop(log, None)
+            self._leave(log)
 
     def progress(self, log: "PartitionLog") -> None:
-        """Count what `log` has gained and wake whoever has enough. The `on_progress` of every log."""
+        """Count what `log` has gained and wake whoever has enough. The `on_progress` of a log that is waited for."""
         polls = self._by_log.get(log)
         if polls is not None:
             for poll in polls:
@@ -129,6 +132,7 @@ class LongPolls:
             left = WATCHES_PER_TURN
             for log, watch in poll.watches.items():
                 self._by_log.setdefault(log, {})[poll] = None
+                log.on_progress = self.progress
                 if watch.offset < log.log_end_offset or log.unusable is not None:
                     poll.count(log)  # what does not suffice alone, or came since the caller's own look
                 left -= 1
@@ -149,3 +153,9 @@ class LongPolls:
             del polls[poll]
             if not polls:
                 del self._by_log[log]
+                self._leave(log)
+
+    def _leave(self, log: "PartitionLog") -> None:
+        """One poll or watcher less: a log that nobody waits for is written without a call."""
+        if self.followers is None and log not in self._by_log and log not in self._watchers:
+            log.on_progress = None

@@ -160,31 +160,13 @@ async def _append(produced: Produced, context: RequestContext, services: Service
     led = services.led_partitions
     if led is not None and produced.acks == ALL_REPLICAS:
         _refuse_without_replicas(produced, led, services)
-    now_ms = services.clock.now_ms()
-    large_batches = services.large_batches
-    waiting: list[ProducedBatch] = []
-    large: list[Checked] = []
-    budget = large_batches.quick
-    budget.left = large_batches.quick_work(context.session.owner) if large_batches.waiting else QUICK_WORK
-    for topic in produced.topics:
-        for batch in topic.batches:
-            if batch.outcome is None:
-                assert batch.records is not None
-                log = batch.log
-                valid = validate_quickly(batch.records, log.config, now_ms, batch.header, budget, log.context.moment_of)
-                if (
-                    valid is None
-                    or (large_batches.waiting and batch.log in large_batches.waiting)
-                    or (batch.log.segments.active is None and not large_batches.admits_first_batch())
-                ):
-                    large.append((batch, valid))
-                    continue
-                if _append_one(batch, valid, now_ms, context, services):
-                    waiting.append(batch)
-            batch.records = None
+    appender = _Appender(context, services)
+    large = appender.append_all(produced)
     if large:
-        waiting += await _append_large(large, services, now_ms, context)
-    return waiting
+        await services.large_batches.append(
+            large, appender.append, now_ms=appender.now_ms, owner=context.session.owner, connection=context.connection
+        )
+    return appender.waiting
 
 
 async def _until_durable(waiting: list[ProducedBatch], acks: int, timeout_ms: int, services: Services) -> None:
@@ -212,57 +194,75 @@ def _refuse_without_replicas(produced: Produced, led: "LedPartitions", services:
                 services.partitions.refused_batches.add(batch)
 
 
-async def _append_large(
-    large: list["Checked"], services: Services, now_ms: int, context: RequestContext
-) -> list[ProducedBatch]:
-    """Append the batches that are not appended at once, in turn. Returns those still to become durable."""
-    waiting: list[ProducedBatch] = []
+class _Appender:
+    """Appends the batches of one request that were not refused, and sets their outcomes."""
 
-    def append(batch: ProducedBatch, valid: ValidBatch | Refused) -> None:
-        if _append_one(batch, valid, now_ms, context, services):
-            waiting.append(batch)
+    __slots__ = ("_context", "_large_batches", "_new_producers", "_refused_batches", "now_ms", "waiting")
+
+    def __init__(self, context: RequestContext, services: Services) -> None:
+        self._context = context
+        self._large_batches = services.large_batches
+        self._new_producers = services.new_producers
+        self._refused_batches = services.partitions.refused_batches
+        self.now_ms = services.clock.now_ms()
+        self.waiting: list[ProducedBatch] = []
+        """The batches that are appended and still to become durable."""
+
+    def append_all(self, produced: Produced) -> "list[Checked]":
+        """Append what can be appended now; returns the others, in order."""
+        now_ms, large_batches = self.now_ms, self._large_batches
+        some_wait = bool(large_batches.waiting)
+        budget = large_batches.quick
+        budget.left = large_batches.quick_work(self._context.session.owner) if some_wait else QUICK_WORK
+        large: list[Checked] = []
+        for topic in produced.topics:
+            for batch in topic.batches:
+                if batch.outcome is not None:
+                    batch.records = None
+                    continue
+                records, log = batch.records, batch.log
+                assert records is not None
+                valid = validate_quickly(records, log.config, now_ms, batch.header, budget, log.context.moment_of)
+                if (
+                    valid is None
+                    or (some_wait and log in large_batches.waiting)
+                    or (log.segments.active is None and not large_batches.admits_first_batch())
+                ):
+                    large.append((batch, valid))
+                else:
+                    self.append(batch, valid)
+        return large
+
+    def append(self, batch: ProducedBatch, valid: ValidBatch | Refused) -> None:
+        """Append a batch that was checked, or keep its refusal."""
         batch.records = None
-
-    owner, connection = context.session.owner, context.connection
-    await services.large_batches.append(large, append, now_ms=now_ms, owner=owner, connection=connection)
-    return waiting
-
-
-def _append_one(
-    batch: ProducedBatch,
-    valid: ValidBatch | Refused,
-    now_ms: int,
-    context: RequestContext,
-    services: Services,
-) -> bool:
-    """Append a valid batch, and set its outcome. Returns whether it is still to become durable."""
-    if not isinstance(valid, ValidBatch):
-        batch.outcome = valid
-        services.partitions.refused_batches.add(batch)
-        return False
-    producer_id = batch.header.producer_id
-    refused_batches, new_producers = services.partitions.refused_batches, services.new_producers
-    if refused_batches and (refused := refused_batches.refusal(batch)) is not None:
-        batch.outcome = refused
-        return False
-    if producer_id >= 0 and batch.log.producer_state.get(producer_id) is None:
-        refused = new_producers.came(producer_id, context)
+        if not isinstance(valid, ValidBatch):
+            batch.outcome = valid
+            self._refused_batches.add(batch)
+            return
+        log, producer_id = batch.log, batch.header.producer_id
+        refused = self._refused_batches.refusal(batch) if self._refused_batches.is_any else None
+        if refused is None and producer_id >= 0 and log.producer_state.get(producer_id) is None:
+            refused = self._new_producers.came(producer_id, self._context)
         if refused is not None:
             batch.outcome = refused
-            return False
-    outcome = batch.log.append(valid.data, now_ms=now_ms, guard=batch.guard, header=valid.header)
-    if isinstance(outcome, Appended):
+            return
+        outcome = log.append(valid.data, now_ms=self.now_ms, guard=batch.guard, header=valid.header)
+        if isinstance(outcome, Appended):
+            batch.outcome = outcome
+            if batch.confirmed_id is not None:
+                log.producer_state.confirmed(
+                    producer_id=producer_id,
+                    producer_epoch=batch.header.producer_epoch,
+                    transactional_id=batch.confirmed_id,
+                )
+            if log.high_watermark <= outcome.last_offset:
+                self.waiting.append(batch)
+            return
+        if outcome.error is ErrorCode.CONCURRENT_TRANSACTIONS:
+            outcome = translated(outcome, self._context.api_version)
         batch.outcome = outcome
-        if batch.confirmed_id is not None:
-            batch.log.producer_state.confirmed(
-                producer_id=producer_id, producer_epoch=batch.header.producer_epoch, transactional_id=batch.confirmed_id
-            )
-        return batch.log.high_watermark <= outcome.last_offset
-    if outcome.error is ErrorCode.CONCURRENT_TRANSACTIONS:
-        outcome = translated(outcome, context.api_version)
-    batch.outcome = outcome
-    refused_batches.add(batch)
-    return False
+        self._refused_batches.add(batch)
 
 
 def _close_on_error(produced: Produced) -> None:

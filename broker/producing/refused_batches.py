@@ -50,12 +50,12 @@ _Key = tuple["str | Uuid", int, int]
 class RefusedBatches:
     """The refused batches of one broker."""
 
-    __slots__ = ("_clock", "_is_counting", "_older", "_recent")
+    __slots__ = ("_clock", "_older", "_recent", "is_any")
 
     def __init__(self, clock: "Clock") -> None:
         self._clock = clock
-        self._is_counting = False
-        """True if the deadline of the batches runs."""
+        self.is_any = False
+        """False if there are none: the deadline of the batches runs while there may be."""
         self._recent: dict[_Key, AwaitedBatch] = {}
         self._older: dict[_Key, AwaitedBatch] = {}
 
@@ -67,7 +67,7 @@ class RefusedBatches:
         header, outcome = batch.header, batch.outcome
         if header.producer_id < 0 or not isinstance(outcome, Refused) or outcome.error not in REFUSED:
             return
-        if not self._is_counting:
+        if not self.is_any:
             self._count()
         key = (batch.topic, batch.index, header.producer_id)
         awaited = self._recent.pop(key, None) or self._older.pop(key, None)
@@ -81,7 +81,7 @@ class RefusedBatches:
 
     def refusal(self, batch: "ProducedBatch") -> Refused | None:
         """Returns why a batch may not be appended yet: it comes behind one that was refused, and that its log lacks. To
-        be asked only while there are any."""
+        be asked only while there may be any (`is_any`)."""
         header = batch.header
         key = (batch.topic, batch.index, header.producer_id)
         awaited = self._recent.get(key) or self._older.get(key)
@@ -100,11 +100,11 @@ class RefusedBatches:
         )
 
     def _count(self) -> None:
-        self._is_counting = True
+        self.is_any = True
         self._clock.start_deadline(KEPT_MS, self._forget)
 
     def _forget(self) -> None:
-        self._is_counting = False
+        self.is_any = False
         self._older, self._recent = self._recent, {}
         if self._older:
             self._count()

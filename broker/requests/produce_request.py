@@ -24,6 +24,7 @@ from eosin.storage.log.partition_log import PartitionLog
 from eosin.storage.results.log_results import Refused
 
 if TYPE_CHECKING:
+    from eosin.broker.partitions import Partitions
     from eosin.broker.services import Services
     from eosin.network.api import RequestContext
     from eosin.protocol.schemas.produce import ProduceRequest, TopicProduceData
@@ -55,33 +56,44 @@ _TWO_PRODUCERS: Final = Refused(
 def read_produced(request: "ProduceRequest", context: "RequestContext", services: "Services") -> Produced:
     """Check what `request` holds, step by step in Kafka's order, and find the log of each batch."""
     produced = Produced(request)
+    version, transactional_id, partitions = context.api_version, request.transactional_id, services.partitions
     session = None if context.session.authorizer is EVERYBODY_MAY else context.session
-    producer: tuple[int, int] | None = None
+    first: BatchHeader | None = None
     whole: Refused | None = None
     for topic in request.topic_data:
         name = _topic_name(topic, context, services)
-        named = topic.name if context.api_version < FIRST_TOPIC_ID_VERSION else topic.topic_id
+        named = topic.name if version < FIRST_TOPIC_ID_VERSION else topic.topic_id
         is_open = name is None or session is None or session.may(Operation.WRITE, ResourceType.TOPIC, name)
+        of_topic = _refusal_of_topic(name, request.acks)
         batches: list[ProducedBatch] = []
         for partition in topic.partition_data:
             batch = ProducedBatch(named, partition.index, partition.records)
             batches.append(batch)
-            shape = _shape(batch, context.api_version)
+            shape = _shape(batch, version)
             if name is None:
                 batch.outcome = _NO_TOPIC_ID
             else:
-                batch.outcome = _find(batch, name, shape, request.acks, services) if is_open else _FOREIGN_TOPIC
-            if shape is None and batch.outcome is not None:
+                batch.outcome = _find(batch, name, shape or of_topic, partitions) if is_open else _FOREIGN_TOPIC
+            if shape is not None:
+                continue
+            header = batch.header
+            if batch.outcome is not None:
                 produced.refused.append(batch)
-            if shape is None and batch.header.is_transactional:
-                whole = whole or _producer_error(batch.header, request.transactional_id, producer)
-                producer = (batch.header.producer_id, batch.header.producer_epoch)
-                if batch.outcome is None:
-                    produced.transactional.append(batch)
+            if not header.is_transactional:
+                continue
+            if transactional_id is None:
+                whole = whole or _NO_TRANSACTIONAL_ID
+            if first is None:
+                first = header
+            elif header.producer_id != first.producer_id or header.producer_epoch != first.producer_epoch:
+                whole = whole or _TWO_PRODUCERS
+            if batch.outcome is None:
+                produced.transactional.append(batch)
         produced.topics.append(ProducedTopic(topic, batches))
-    if producer is not None and session is not None and not _may_write(session, request.transactional_id):
-        whole = _FOREIGN_TRANSACTIONAL_ID
-    produced.producer = producer
+    if first is not None:
+        produced.producer = (first.producer_id, first.producer_epoch)
+        if session is not None and not _may_write(session, transactional_id):
+            whole = _FOREIGN_TRANSACTIONAL_ID
     if whole is not None:
         produced.refuse(whole)
     return produced
@@ -112,19 +124,8 @@ def _may_write(session: "Session", transactional_id: str | None) -> bool:
     """True if the client may write transactional batches under this id. Every batch of the request was looked at, not
     the first alone (CVE-2018-17196)."""
     if transactional_id is None:
-        return True  # `_producer_error` tells
+        return True  # `read_produced` refuses it
     return session.may(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
-
-
-def _producer_error(
-    header: BatchHeader, transactional_id: str | None, producer: tuple[int, int] | None
-) -> Refused | None:
-    """The error that a transactional batch means for the whole request (step 1), after a batch of `producer`."""
-    if transactional_id is None:
-        return _NO_TRANSACTIONAL_ID
-    if producer is not None and producer != (header.producer_id, header.producer_epoch):
-        return _TWO_PRODUCERS
-    return None
 
 
 def _topic_name(topic: "TopicProduceData", context: "RequestContext", services: "Services") -> str | None:
@@ -139,25 +140,21 @@ def _shape(batch: ProducedBatch, api_version: int) -> Refused | None:
     records = batch.records
     if not records:
         return _NO_BATCH
-    if peek_magic(records) not in (MAGIC, -1):
-        return _OLD_MAGIC
     try:
         header = batch.header = read_header(records)
     except CorruptRecords as error:
+        if peek_magic(records) not in (MAGIC, -1):
+            return _OLD_MAGIC
         return Refused(ErrorCode.CORRUPT_MESSAGE, str(error))
+    if header.magic != MAGIC:
+        return _OLD_MAGIC
     if api_version < FIRST_ZSTD_VERSION and header.attributes & COMPRESSION_MASK == Compression.ZSTD:
         return _NO_ZSTD
     return None
 
 
-def _find(
-    batch: ProducedBatch,
-    name: str,
-    shape: Refused | None,
-    acks: int,
-    services: "Services",
-) -> Refused | None:
-    """The first thing that is wrong with a partition (steps 2 to 6), or None with its `log` set.
+def _refusal_of_topic(name: str | None, acks: int) -> Refused | None:
+    """The refusal of every batch for a topic, if its partition is known and its shape is right.
 
     No client writes to internal topics. Kafka allows it to the client id `__admin_client`, which any client may take;
     one forged record of `__transaction_state` would break every guarantee.
@@ -165,16 +162,20 @@ def _find(
     That enough replicas are in sync (step 6) needs no test as long as the leader is the only one: the least number
     asked for is never more than there are replicas.
     """
-    batch.partition = _new_partition((name, batch.index))
-    log = services.partitions.get(batch.partition)
-    if log is _UNKNOWN:
-        return Refused(_UNKNOWN)
-    if shape is not None:
-        return shape
     if not -1 <= acks <= 1:
         return _BAD_ACKS
-    if name in INTERNAL_TOPICS:
-        return _INTERNAL
+    return _INTERNAL if name in INTERNAL_TOPICS else None
+
+
+def _find(batch: ProducedBatch, name: str, refused: Refused | None, partitions: "Partitions") -> Refused | None:
+    """The first thing that is wrong with a partition (steps 2 to 6), where `refused` is wrong with its batch or topic;
+    or None with its `log` set."""
+    batch.partition = _new_partition((name, batch.index))
+    log = partitions.get(batch.partition)
+    if log is _UNKNOWN:
+        return Refused(_UNKNOWN)
+    if refused is not None:
+        return refused
     if not isinstance(log, PartitionLog):
         return Refused(log)
     batch.log = log

@@ -256,18 +256,21 @@ def _begin(request: VerificationRequest) -> list[ProducedBatch]:
 
 
 def _is_busy(batches: Sequence[ProducedBatch]) -> bool:
-    return any(_is_early(batch) for batch in batches)
+    for batch in batches:
+        is_open = batch.outcome is None  # as nearly all are, so no generator goes through them
+        if not is_open and _is_early(batch):
+            return True
+    return False
 
 
 def _is_outdated(batches: Sequence[ProducedBatch]) -> bool:
     """True if the marker of the producer's transaction before has taken a guard away while the coordinator was asked:
     its answer may be older than the marker, so it is asked again."""
-    return any(
-        batch.outcome is None
-        and batch.guard is not None
-        and not batch.log.is_verifying(batch.header.producer_id, batch.guard)
-        for batch in batches
-    )
+    for batch in batches:
+        guard, is_open = batch.guard, batch.outcome is None
+        if is_open and guard is not None and not batch.log.is_verifying(batch.header.producer_id, guard):
+            return True
+    return False
 
 
 def _is_early(batch: ProducedBatch) -> bool:

@@ -152,7 +152,7 @@ class LedPartitions:
         if held is None:
             held = self._led[log] = _Led(log, topic_id, after.led)
             log.on_durable = self._durable
-            log.on_append = self._progress.progress
+            log.on_append = log.on_progress = self._progress.progress
         self._apply(held, after)
 
     def resign(self, log: "PartitionLog") -> None:

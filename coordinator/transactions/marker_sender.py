@@ -185,10 +185,15 @@ class MarkerSender:
         self, job: MarkerJob, partitions: Sequence[TopicPartition]
     ) -> dict[MarkerTarget, list[TopicPartition]]:
         by_target: dict[MarkerTarget, list[TopicPartition]] = {}
+        before: MarkerTarget | ErrorCode | None = None
+        theirs: list[TopicPartition] = []
         for partition in partitions:
             target = self._targets.target(partition)
-            if not isinstance(target, ErrorCode):
-                by_target.setdefault(target, []).append(partition)
+            if target is before:  # as mostly, and asked first, since to be no ErrorCode takes longer to tell
+                theirs.append(partition)
+            elif not isinstance(target, ErrorCode):
+                before, theirs = target, by_target.setdefault(target, [])
+                theirs.append(partition)
             elif target is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 _LOG.info("%s: %s was deleted and needs no marker", job.transactional_id, partition)
                 del job.remaining[partition]
@@ -228,7 +233,7 @@ class MarkerSender:
             return
         job.in_flight -= 1
         for (_, partition), error in answers.items():
-            if error in SETTLED:
+            if error is _NONE or error in SETTLED:
                 job.remaining.pop(partition, None)
             if error is not _NONE and not self._goes_on(job, partition, error):
                 self._end(job)

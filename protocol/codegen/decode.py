@@ -167,7 +167,15 @@ class _DecoderWriter(SourceWriter):
         self._run.append(("B", length))
         self._flush()
         with self.block(f"if {length} > 127:"):
-            self.write(f"{length}, pos = rest_of_uvarint({length}, data, pos)")
+            if isinstance(node, Blob) and node.holds_records:
+                # Most batches have a length of two bytes, and a call takes as long as all else of it.
+                with self.block("if data[pos] < 128:"):
+                    self.write(f"{length} += data[pos] * 128 - 128")
+                    self.write("pos += 1")
+                with self.block("else:"):
+                    self.write(f"{length}, pos = rest_of_uvarint({length}, data, pos)")
+            else:
+                self.write(f"{length}, pos = rest_of_uvarint({length}, data, pos)")
         return length
 
     # Variable fields

@@ -45,6 +45,7 @@ from eosin.protocol.records.header import (
     stamp,
     stamp_in_place,
     verify_crc,
+    view_of,
 )
 
 __all__ = [
@@ -88,6 +89,7 @@ __all__ = [
     "stamp",
     "stamp_in_place",
     "verify_crc",
+    "view_of",
     "with_records",
     "without_records",
 ]
@@ -102,7 +104,7 @@ def records_payload(
         raise CorruptRecords(f"a batch of {header.size} bytes in {len(batch)}")
     if limit is None:
         limit = most_inflated(header.size)
-    records = memoryview(batch)[HEADER_BYTES : header.size]
+    records = view_of(batch)[HEADER_BYTES : header.size]
     if not header.attributes & COMPRESSION_MASK and len(records) <= limit:
         return records
     return decompress(header.compression, records, limit, budget)

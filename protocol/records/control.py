@@ -5,7 +5,6 @@ Always true: a marker batch is transactional and control, holds one record, has 
 
 import struct
 from enum import IntEnum
-from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -66,18 +65,12 @@ def build_control_batch(
 ) -> bytearray:
     """A whole marker batch; `timestamp` in ms."""
     head = stamp(base_offset=base_offset, size=_MARKER_BYTES, partition_leader_epoch=partition_leader_epoch)
-    return bytearray().join((head, _behind_stamp(producer_id, producer_epoch, commit, coordinator_epoch, timestamp)))
-
-
-@lru_cache(maxsize=1)  # the same for every partition of a transaction
-def _behind_stamp(producer_id: int, producer_epoch: int, commit: bool, coordinator_epoch: int, timestamp: int) -> bytes:
-    """The bytes of a marker that do not depend on its place in a log."""
     kind = ControlType.COMMIT if commit else ControlType.ABORT
     checked = _CHECKED.pack(
         _ATTRIBUTES, 0, timestamp, timestamp, producer_id, producer_epoch, NO_SEQUENCE, 1,
         16 << 1, 0, 0, 0, 4 << 1, 0, kind, 6 << 1, 0, coordinator_epoch, 0,
     )  # fmt: skip
-    return _MAGIC_AND_CRC.pack(MAGIC, crc32c(checked)) + checked
+    return bytearray().join((head, _MAGIC_AND_CRC.pack(MAGIC, crc32c(checked)), checked))
 
 
 def parse_control_record(record: Record) -> ControlRecord | None:

@@ -17,7 +17,6 @@ from typing import Final, Protocol
 
 from eosin.protocol.names import TopicPartition, Uuid
 from eosin.runtime.clock import stopwatch_ns
-from eosin.storage.disk.immediate_flusher import ImmediateFlusher
 from eosin.storage.disk.interfaces import LACKING_DESCRIPTORS, Buffer, Disk, File
 
 UNHURRIED_S: Final = 0.1
@@ -124,7 +123,8 @@ class Flusher(Protocol):
 
     @property
     def defers(self) -> bool:
-        """True if it calls `begin_flush` of logs, later."""
+        """True if it calls `begin_flush` of logs, later; else each write is durable when it returns, and logs tell no
+        flusher of it. Always the same."""
 
     @property
     def backlog_bytes(self) -> int:
@@ -370,6 +370,37 @@ class ThreadFlusher:
         for thread in self._threads:
             thread.join()
         self._threads.clear()
+
+
+class ImmediateFlusher:
+    """The flusher of durability `os` and `memory`, by which a write is as durable as it gets once it returns."""
+
+    backlog_bytes: Final = 0
+    defers: Final = False
+
+    def appended(
+        self,
+        log: Flushable,
+        size: int,
+        batch: Sequence[Buffer],
+        *,
+        awaited: bool = True,
+        base_offset: int | None = None,
+    ) -> None:
+        """Logs tell only a flusher that defers."""
+        raise AssertionError("a write was durable when it returned")
+
+    async def settle(self, log: Flushable) -> None:
+        """There is never a flush."""
+
+    def synced(self, log: Flushable, end_offset: int) -> None:
+        """No caller waits for that."""
+
+    def forget(self, log: Flushable) -> None:
+        """There is nothing to forget."""
+
+    async def close(self) -> None:
+        """Nothing runs."""
 
 
 def outcome(work: Work) -> OSError | None:

@@ -91,10 +91,11 @@ class SystemFile:
         total = 0
         for buffer in buffers:
             total += len(buffer)
+        write = _writev or _write_joined
         try:
-            written = (_writev or _write_joined)(self._descriptor, buffers)
+            written = write(self._descriptor, buffers)
             while written < total:  # a short write: the rest meets the reason for it
-                written += (_writev or _write_joined)(self._descriptor, _after(buffers, written))
+                written += write(self._descriptor, _after(buffers, written))
         except OSError as error:
             self._undo_write(error)
             raise

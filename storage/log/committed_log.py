@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition, Uuid
+from eosin.storage.disk.interfaces import Buffer
 from eosin.storage.log.config import LogConfig
 from eosin.storage.log.context import LogContext
 from eosin.storage.log.readable_log import ReadableLog
@@ -155,6 +156,16 @@ class CommittedLog(ReadableLog):
         for waiters in (self._waiters, self._local_waiters):
             if waiters is not None:
                 waiters.give_up(error)
+
+    def report_write(
+        self, size: int, buffers: tuple[Buffer, ...], *, awaited: bool = True, base_offset: int | None = None
+    ) -> None:
+        """`size` bytes were written, those of `buffers`. They are durable at once, unless the flusher defers that and
+        is told (`Flusher.appended`)."""
+        if self._defers:
+            self.context.flusher.appended(self, size, buffers, awaited=awaited, base_offset=base_offset)
+        else:
+            self.advance(self.log_end_offset)
 
     def end_flush(self, end_offset: int, error: OSError | None) -> None:
         """Everything below `end_offset` is durable, or a sync failed (`Flushable`)."""

@@ -16,9 +16,9 @@ from eosin.protocol.records.batch import (
     STAMP_BYTES,
     BatchHeader,
     CorruptRecords,
-    build_control_batch,
     read_header,
     stamp,
+    view_of,
 )
 from eosin.protocol.records.header import LOG_APPEND_TIME, NO_TIMESTAMP, plain_batch
 from eosin.storage.disk.interfaces import Buffer, TornWrite
@@ -119,7 +119,7 @@ class PartitionLog(CommittedLog):
                 return verdict
         base_offset = self.log_end_offset
         head = stamp(base_offset=base_offset, size=size, partition_leader_epoch=self.leader_epoch)
-        buffers = (head, memoryview(batch)[STAMP_BYTES:])
+        buffers = (head, view_of(batch)[STAMP_BYTES:])
         while True:
             try:
                 self.write(
@@ -137,7 +137,7 @@ class PartitionLog(CommittedLog):
                     return self._write_failed(error)
         if has_producer:
             self.producer_state.data_appended(header, base_offset, max_timestamp=header.max_timestamp, now_ms=now_ms)
-        self.context.flusher.appended(self, size, buffers, awaited=awaited)
+        self.report_write(size, buffers, awaited=awaited)
         if self.on_append is not None:
             self.on_append(self)
         return Appended(
@@ -169,7 +169,7 @@ class PartitionLog(CommittedLog):
             except OSError as error:
                 if not self.context.space.makes_room(error, self._purpose):
                     return self._write_failed(error)
-        self.context.flusher.appended(self, size, (batch,), awaited=awaited)
+        self.report_write(size, (batch,), awaited=awaited)
         if self.on_append is not None:
             self.on_append(self)
         return Appended(offset, offset + count - 1, -1, self.log_start_offset)
@@ -188,13 +188,20 @@ class PartitionLog(CommittedLog):
     def _check_producer(
         self, header: BatchHeader, from_client: bool, guard: VerificationGuard | None
     ) -> AppendResult | None:
-        if from_client and self.producer_state.may_be_forgotten_duplicate(header):
-            self.refill_producers()
-        verdict = self.producer_state.check_data(
-            header, from_client=from_client, guard=guard, verification_enabled=self.context.verification_enabled
+        state, verification_enabled = self.producer_state, self.context.verification_enabled
+        verdict = state.check_data(
+            header, from_client=from_client, guard=guard, verification_enabled=verification_enabled
         )
-        if verdict is None or isinstance(verdict, Refused):
-            return verdict
+        if verdict is None:
+            return None
+        if isinstance(verdict, Refused):
+            if not (from_client and state.may_be_forgotten_duplicate(header) and self.refill_producers()):
+                return verdict
+            verdict = state.check_data(
+                header, from_client=from_client, guard=guard, verification_enabled=verification_enabled
+            )
+            if verdict is None or isinstance(verdict, Refused):
+                return verdict
         return repeated(verdict, is_log_append_time=header.is_log_append_time, log_start_offset=self.log_start_offset)
 
     def refill_producers(self) -> bool:
@@ -212,18 +219,13 @@ class PartitionLog(CommittedLog):
         if refused is not None:
             return refused
         offset = self.log_end_offset
-        batch = build_control_batch(
-            producer_id=marker.producer_id,
-            producer_epoch=marker.producer_epoch,
-            commit=marker.commit,
-            coordinator_epoch=marker.coordinator_epoch,
-            timestamp=now_ms,
-            base_offset=offset,
-            partition_leader_epoch=self.leader_epoch,
-        )
+        behind_stamp = marker.behind_stamp(now_ms)
+        size = STAMP_BYTES + len(behind_stamp)
+        head = stamp(base_offset=offset, size=size, partition_leader_epoch=self.leader_epoch)
+        buffers = (head + behind_stamp,)
         while True:
             try:
-                self.write((batch,), size=len(batch), last_offset=offset, max_timestamp=now_ms, now_ms=now_ms)
+                self.write(buffers, size=size, last_offset=offset, max_timestamp=now_ms, now_ms=now_ms)
                 break
             except OSError as error:
                 # Retention can delete the records of a transaction only once it has ended.
@@ -240,7 +242,7 @@ class PartitionLog(CommittedLog):
         )
         if ended is not None and not ended.committed and self.segments.active is not None:
             self.index_aborted(self.segments.active, ended)
-        self.context.flusher.appended(self, len(batch), (batch,))
+        self.report_write(size, buffers)
         if self.on_append is not None:
             self.on_append(self)
         return Appended(offset, offset, -1, self.log_start_offset)
@@ -353,7 +355,7 @@ class PartitionLog(CommittedLog):
                 break
             position += header.size
         if position:
-            self.context.flusher.appended(self, position, (view[:position],), base_offset=base_offset)
+            self.report_write(position, (view[:position],), base_offset=base_offset)
         if failed is not None:
             return self._write_failed(failed)
         return FollowerAppend(self.log_end_offset, position, found.stopped_at_epoch)

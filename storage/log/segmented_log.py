@@ -35,6 +35,7 @@ class SegmentedLog:
 
     __slots__ = (
         "_config",
+        "_defers",
         "_index_interval_bytes",
         "_max_index_bytes",
         "_moment_of",
@@ -74,6 +75,7 @@ class SegmentedLog:
         log_end_offset: int,
     ) -> None:
         self.context = context
+        self._defers = context.flusher.defers
         self._moment_of = None if context.moment_of is as_stamped else context.moment_of
         """None where timestamps and the clock agree: each append goes by."""
         self.topic_partition = topic_partition
@@ -161,7 +163,7 @@ class SegmentedLog:
             index_interval_bytes=self._index_interval_bytes,
         )
         self.log_end_offset = last_offset + 1
-        if not segment.is_unsynced and self.context.flusher.defers:
+        if self._defers and not segment.is_unsynced:
             segment.is_unsynced = True
             self._unsynced.append(segment)
         if self.checkpoint_state.appended(size):

@@ -9,8 +9,6 @@ result, never to an exception; and a `Budget` ends the work on them, whatever th
 from collections.abc import Callable
 from typing import Final
 
-import msgspec
-
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records.batch import recompress, records_payload
 from eosin.protocol.records.budget import HEADER_WORK, RECORD_WORK, UNBOUNDED, Budget, BudgetSpent
@@ -84,18 +82,21 @@ _INT64_MAX: Final = 2**63 - 1
 _PRODUCER: Final = "producer"
 
 
-class ValidBatch(msgspec.Struct, frozen=True, gc=False):
+class ValidBatch:
     """A batch that may be appended once the producer state agrees."""
 
-    header: BatchHeader
-    """Of `data`."""
-    data: BytesLike
-    """The bytes to append, but for base offset and leader epoch: the batch as it came, uncopied, or its rewritten
-    form."""
-    max_timestamp: int
-    """ms; the largest timestamp of a record, or the append time: what `header` says, by now checked."""
-    log_append_time_ms: int = NO_TIMESTAMP
-    """The append time for a topic that stamps its records, else -1."""
+    __slots__ = ("data", "header", "log_append_time_ms", "max_timestamp")
+
+    def __init__(self, header: BatchHeader, data: BytesLike, max_timestamp: int, log_append_time_ms: int) -> None:
+        self.header = header
+        """Of `data`."""
+        self.data = data
+        """The bytes to append, but for base offset and leader epoch: the batch as it came, uncopied, or its rewritten
+        form."""
+        self.max_timestamp = max_timestamp
+        """ms; the largest timestamp of a record, or the append time: what `header` says, by now checked."""
+        self.log_append_time_ms = log_append_time_ms
+        """The append time for a topic that stamps its records, else -1."""
 
 
 def validate_client_batch(
@@ -262,25 +263,25 @@ def _checked_records(
         assert fault is not None, "the fast walk refuses what the slow one accepts"
         return Refused(ErrorCode.INVALID_RECORD, f"record {fault[0]} is malformed: {fault[1]}", (fault,))
     lowest_delta, highest_delta, keyless = walked
-    bounds = _timestamp_bounds(config, now_ms)
     base = header.base_timestamp
-    if (keyless and config.is_compacted) or not (
-        bounds is None or bounds[0] <= base + lowest_delta <= base + highest_delta <= bounds[1]
-    ):
+    is_timely, is_stamped_here = True, config.is_log_append_time
+    if not is_stamped_here:
+        earliest, latest = _timestamp_bounds(config, now_ms)
+        is_timely = earliest <= base + lowest_delta and base + highest_delta <= latest
+    if not is_timely or (keyless and config.is_compacted):
+        bounds = None if is_stamped_here else _timestamp_bounds(config, now_ms)
         refused = _refused_records(data, header, bounds, budget, moment_of, keys_required=config.is_compacted)
         if refused is not None:
             return refused
-    if header.is_log_append_time:
+    if header.attributes & LOG_APPEND_TIME:
         return Refused(ErrorCode.INVALID_TIMESTAMP, "clients may not send log append times")
     if len(data) > recompressed_limit:
         raise BudgetSpent
     return _in_final_form(batch, data, header, config, now_ms, max(NO_TIMESTAMP, base + highest_delta))
 
 
-def _timestamp_bounds(config: LogConfig, now_ms: int) -> tuple[int, int] | None:
-    """The lowest and the highest timestamp (ms) that records may have; None where the broker's clock stamps them."""
-    if config.is_log_append_time:
-        return None
+def _timestamp_bounds(config: LogConfig, now_ms: int) -> tuple[int, int]:
+    """The lowest and the highest timestamp (ms) that records may have, unless the broker's clock stamps them."""
     return (
         max(_INT64_MIN, now_ms - config.message_timestamp_before_max_ms),
         min(_INT64_MAX, now_ms + config.message_timestamp_after_max_ms),

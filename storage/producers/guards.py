@@ -11,7 +11,9 @@ from typing import Final
 from eosin.protocol.records.batch import MAX_SEQUENCE
 from eosin.storage.results.log_results import VerificationGuard
 
-_HALF: Final = 2**30
+_CIRCLE: Final = MAX_SEQUENCE + 1
+"""Sequences wrap: half of the circle or more ahead means before."""
+_HALF: Final = _CIRCLE // 2
 
 
 class AwaitedBatch:
@@ -31,17 +33,13 @@ class AwaitedBatch:
         if producer_epoch > self.producer_epoch:
             self.producer_epoch = producer_epoch
             self.lowest_sequence = base_sequence
-        elif producer_epoch == self.producer_epoch and self._ahead(base_sequence) >= _HALF:
+        elif producer_epoch == self.producer_epoch and (base_sequence - self.lowest_sequence) % _CIRCLE >= _HALF:
             self.lowest_sequence = base_sequence
 
     def is_overtaken_by(self, base_sequence: int) -> bool:
         """True if a batch that starts at `base_sequence` comes after the lowest one. With sequence 0 an epoch begins,
         so nobody's forgery may stand before that; a log that knows the producer tells when sequences have wrapped."""
-        return base_sequence != 0 and 0 < self._ahead(base_sequence) < _HALF
-
-    def _ahead(self, base_sequence: int) -> int:
-        """Number of sequences from the lowest one to this one, with wrap: half the circle or more means before."""
-        return (base_sequence - self.lowest_sequence) % (MAX_SEQUENCE + 1)
+        return base_sequence != 0 and 0 < (base_sequence - self.lowest_sequence) % _CIRCLE < _HALF
 
 
 class Verification(AwaitedBatch):

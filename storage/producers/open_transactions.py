@@ -30,7 +30,8 @@ class OpenTransactions:
 
     def ended(self, first_offset: int, marker_offset: int) -> None:
         """The marker of an open transaction has been written."""
-        del self._open[bisect_left(self._open, first_offset)]
+        firsts = self._open
+        del firsts[0 if firsts[0] == first_offset else bisect_left(firsts, first_offset)]  # mostly the oldest one
         self._unreplicated.append((marker_offset, first_offset))
 
     def high_watermark_moved(self, high_watermark: int) -> int | None:

@@ -6,7 +6,8 @@ with an open transaction is never dropped; `transactions` names exactly the open
 whose marker is not below the high watermark yet.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Final, NamedTuple
 
 from eosin.protocol.errors import ErrorCode
@@ -32,6 +33,12 @@ class EndedTransaction(NamedTuple):
     first_offset: int
     marker_offset: int
     committed: bool
+
+
+_new_ended_transaction: Final[Callable[[tuple[int, int, int, bool]], EndedTransaction]] = partial(
+    tuple.__new__, EndedTransaction
+)
+"""`EndedTransaction` of a tuple, in a fifth of the time."""
 
 
 class ProducerState:
@@ -238,10 +245,11 @@ class ProducerState:
         entry.coordinator_epoch = coordinator_epoch
         entry.last_timestamp = timestamp
         entry.last_append_ms = now_ms
-        self._verifications.pop(producer_id, None)
+        if self._verifications:
+            self._verifications.pop(producer_id, None)
         if not entry.has_transaction:
             return None
-        ended = EndedTransaction(producer_id, entry.transaction_first_offset, offset, commit)
+        ended = _new_ended_transaction((producer_id, entry.transaction_first_offset, offset, commit))
         entry.transaction_first_offset = NO_TRANSACTION
         entry.confirmed_id = None
         self.transactions.ended(ended.first_offset, offset)

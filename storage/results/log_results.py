@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from eosin.protocol.errors import ErrorCode
+from eosin.protocol.records.batch import NO_TIMESTAMP, STAMP_BYTES, build_control_batch
 from eosin.storage.results.file_range import FileRange
 
 
@@ -18,16 +19,37 @@ class AppendOrigin(Enum):
     """A coordinator's own records: size, CRC and producer epoch only."""
 
 
-class Appended(msgspec.Struct, frozen=True, gc=False):
-    """The batch is in the log at these offsets (it is durable once the high watermark has passed `last_offset`)."""
+class Appended:
+    """The batch is in the log at these offsets (it is durable once the high watermark has passed `last_offset`). No
+    struct, for the sake of compiled code, as `BatchHeader`; nothing changes it."""
 
-    base_offset: int
-    last_offset: int
-    log_append_time_ms: int = -1
-    """The broker's timestamp for a LogAppendTime topic, else -1."""
-    log_start_offset: int = 0
-    duplicate: bool = False
-    """True when these are the offsets of an earlier, identical batch and nothing was written."""
+    __slots__ = ("base_offset", "duplicate", "last_offset", "log_append_time_ms", "log_start_offset")
+
+    def __init__(
+        self,
+        base_offset: int,
+        last_offset: int,
+        log_append_time_ms: int = -1,
+        log_start_offset: int = 0,
+        duplicate: bool = False,
+    ) -> None:
+        self.base_offset = base_offset
+        self.last_offset = last_offset
+        self.log_append_time_ms = log_append_time_ms
+        """The broker's timestamp for a LogAppendTime topic, else -1."""
+        self.log_start_offset = log_start_offset
+        self.duplicate = duplicate
+        """True when these are the offsets of an earlier, identical batch and nothing was written."""
+
+    def values(self) -> tuple[int, int, int, int, bool]:
+        """All of it, in order."""
+        return self.base_offset, self.last_offset, self.log_append_time_ms, self.log_start_offset, self.duplicate
+
+    def __repr__(self) -> str:
+        return f"Appended{self.values()}"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Appended) and self.values() == other.values()
 
 
 class Refused(msgspec.Struct, frozen=True, gc=False):
@@ -57,15 +79,48 @@ class FollowerAppend(msgspec.Struct, frozen=True, gc=False):
     """The leader epoch of the batch before which it stopped: it is later than the one that was asked for."""
 
 
-class Marker(msgspec.Struct, frozen=True, gc=False):
-    """A transaction marker to be written into one partition (KIP-98)."""
+class Marker:
+    """The marker of one transaction, to be written into each of its partitions (KIP-98). Nothing changes it."""
 
-    producer_id: int
-    producer_epoch: int
-    commit: bool
-    coordinator_epoch: int
-    transaction_version: int = 0
-    """2 asks for the strict epoch rule of KIP-1228; 0 and 1 for the older one."""
+    __slots__ = (
+        "_behind_stamp",
+        "_timestamp",
+        "commit",
+        "coordinator_epoch",
+        "producer_epoch",
+        "producer_id",
+        "transaction_version",
+    )
+
+    def __init__(
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        commit: bool,
+        coordinator_epoch: int,
+        transaction_version: int = 0,
+    ) -> None:
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.commit = commit
+        self.coordinator_epoch = coordinator_epoch
+        self.transaction_version = transaction_version
+        """2 asks for the strict epoch rule of KIP-1228; 0 and 1 for the older one."""
+        self._timestamp = NO_TIMESTAMP
+        self._behind_stamp = b""
+
+    def behind_stamp(self, timestamp: int) -> bytes:
+        """Its batch, written at `timestamp` (ms), without the stamp: the same bytes in every partition."""
+        if timestamp != self._timestamp or not self._behind_stamp:
+            batch = build_control_batch(
+                producer_id=self.producer_id,
+                producer_epoch=self.producer_epoch,
+                commit=self.commit,
+                coordinator_epoch=self.coordinator_epoch,
+                timestamp=timestamp,
+            )
+            self._timestamp, self._behind_stamp = timestamp, bytes(batch[STAMP_BYTES:])
+        return self._behind_stamp
 
 
 class AbortedTransaction(msgspec.Struct, frozen=True, gc=False):

@@ -14,7 +14,6 @@ from eosin.protocol.names import TopicPartition
 from eosin.runtime.chance import SeededChance
 from eosin.runtime.clock import SystemClock
 from eosin.storage.disk.flusher import Durability, Flush, ThreadFlusher, flusher_for
-from eosin.storage.disk.immediate_flusher import ImmediateFlusher
 from eosin.storage.disk.interfaces import Disk
 from eosin.storage.disk.system import MemoryDisk, SystemDisk
 from eosin.storage.log.config import LogConfig
@@ -189,15 +188,16 @@ async def test_no_thread_is_started_before_it_is_needed() -> None:
     await flusher.close()
 
 
-async def test_without_syncs_a_write_is_reported_at_once() -> None:
+async def test_without_syncs_a_write_is_durable_at_once() -> None:
     for durability in (Durability.OS, Durability.MEMORY):
-        flusher, log = flusher_for(durability), StubLog()
-        assert isinstance(flusher, ImmediateFlusher)
-        log.log_end_offset = 4
-        flusher.appended(log, 10, (bytes(10),))
-        assert log.ended == [(4, None)]
-        assert flusher.backlog_bytes == 0
-        await flusher.close()
+        manager = LogManager(MemoryDisk(), "/data", clock=SystemClock(), chance=SeededChance(1), durability=durability)
+        await manager.open()
+        log = manager.create_log(TopicPartition("t", 0), TOPIC_ID, LogConfig(), 0)
+        log.append(data(3), now_ms=1)
+        assert log.durable_end == log.high_watermark == log.log_end_offset == 3
+        assert not manager.flusher.defers
+        assert manager.flusher.backlog_bytes == 0
+        await manager.close()
 
 
 @pytest.mark.parametrize("partitions", [1, 12])

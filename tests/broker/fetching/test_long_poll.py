@@ -162,3 +162,35 @@ async def test_a_fetch_that_ended_is_forgotten_however_it_ended() -> None:
     assert await cancelled.is_over()
     assert polls.waiting(cast(Any, log)) == 0
     assert clock.pending == 0
+
+
+async def test_a_log_tells_of_its_progress_only_while_somebody_waits_for_it() -> None:
+    polls = LongPolls(ManualClock())
+    log = FakeWatchedLog()
+    grown: list[int] = []
+
+    def note() -> None:
+        grown.append(log.high_watermark)
+
+    waiting = Waiting(polls, log, min_bytes=10)
+    assert not await waiting.is_over()
+    polls.watch(cast(Any, log), note)
+    log.grow_to(10)
+    assert await waiting.is_over()
+    log.grow_to(11)
+    assert grown == [10, 11]
+    polls.unwatch(cast(Any, log), note)
+    assert log.on_progress is None
+
+
+async def test_where_there_are_followers_a_log_goes_on_to_tell() -> None:
+    polls = LongPolls(ManualClock())
+    log = FakeWatchedLog()
+    moved: list[object] = []
+    polls.followers = moved.append
+    waiting = Waiting(polls, log)
+    assert not await waiting.is_over()
+    log.grow_to(1)
+    assert await waiting.is_over()
+    log.grow_to(2)
+    assert moved == [log, log]
