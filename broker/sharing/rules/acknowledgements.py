@@ -10,6 +10,8 @@ from eosin.protocol.schemas import share_acknowledge, share_fetch
 AcknowledgementBatch = share_fetch.AcknowledgementBatch | share_acknowledge.AcknowledgementBatch
 """One range of a request, with one type for all of its offsets, or one for each."""
 
+_TYPES: Final = tuple(sorted(AcknowledgeType))
+"""By their numbers, which are 0 and up."""
 _LAST_TYPE: Final = AcknowledgeType.REJECT
 _MAX_OFFSET: Final = 2**63 - 1
 MOST: Final = 10_000
@@ -29,6 +31,7 @@ def acknowledgements(batches: Sequence[AcknowledgementBatch], *, renews: bool) -
     if (count := acknowledge_types(batches)) > MOST:
         return f"The batches of acknowledgements have {count} acknowledge types, and {MOST} are the most."
     found: list[Acknowledgement] = []
+    highest = AcknowledgeType.RENEW if renews else _LAST_TYPE
     reached = -1
     for batch in batches:
         first, last, types = batch.first_offset, batch.last_offset, batch.acknowledge_types
@@ -40,19 +43,18 @@ def acknowledgements(batches: Sequence[AcknowledgementBatch], *, renews: bool) -
             return f"The offsets from {first} to {last} have no acknowledge type."
         if len(types) > 1 and len(types) != last - first + 1:
             return f"The offsets from {first} to {last} have {len(types)} acknowledge types."
-        highest = AcknowledgeType.RENEW if renews else _LAST_TYPE
         if min(types) < 0 or max(types) > highest:
             return f"The acknowledge types from {first} to {last} are not all between 0 and {highest:d}."
         reached = last
-        found += _of_batch(first, last, types)
+        if len(types) == 1:
+            found.append(Acknowledgement(first, last + 1, _TYPES[types[0]]))
+        else:
+            found += _of_each(first, types)
     return found
 
 
-def _of_batch(first: int, last: int, types: Sequence[int]) -> Iterator[Acknowledgement]:
-    if len(types) == 1:
-        yield Acknowledgement(first, last + 1, AcknowledgeType(types[0]))
-        return
+def _of_each(first: int, types: Sequence[int]) -> Iterator[Acknowledgement]:
     for kind, same in groupby(types):
         end = first + sum(1 for _ in same)
-        yield Acknowledgement(first, end, AcknowledgeType(kind))
+        yield Acknowledgement(first, end, _TYPES[kind])
         first = end
