@@ -24,6 +24,7 @@ _UNKNOWN = ("of an unknown type", "with an unknown pattern", "with an unknown op
 
 _AT_ONCE = "internal topics are created before the answer, where Apache Kafka says that they will be"
 _KEPT = "Eosin keeps descriptions of topologies itself, Apache Kafka in a plugin that it does not have"
+_DELETED = "a write of a later state epoch than the stored one is of a state that was deleted since (share-state.md)"
 
 DIFFERENT: Final = {
     ("Metadata that creates", "all rights"): _CREATED,
@@ -45,6 +46,7 @@ DIFFERENT: Final = {
     ("StreamsGroupHeartbeat that creates", "all rights"): _AT_ONCE,
     ("StreamsGroupHeartbeat that creates, by the cluster", "all rights"): _AT_ONCE,
     ("StreamsGroupTopologyDescriptionUpdate", "all rights"): _KEPT,
+    ("WriteShareGroupState", "all rights"): _DELETED,
 }
 """Why Eosin answers otherwise, by case and variant."""
 
