@@ -24,7 +24,13 @@ from eosin.broker.services import Services
 from eosin.broker.transactions.two_phase_replicas import refused_move
 from eosin.cluster.membership.channel import ControllerChannel
 from eosin.cluster.membership.envelopes import Envelopes, principal_data
-from eosin.cluster.metadata.config_changes import MOST_CHANGES, changed_configs, check_broker_configs, is_list_setting
+from eosin.cluster.metadata.config_changes import (
+    MOST_CHANGES,
+    changed_configs,
+    check_broker_configs,
+    is_list_setting,
+    problem_of,
+)
 from eosin.cluster.metadata.controller_requests import packed_host
 from eosin.cluster.metadata.topics import check_more_partitions
 from eosin.model.close_connection import CloseConnection
@@ -189,8 +195,8 @@ class Forwarding:
     async def _alter_incrementally(
         self, api: Api, request: ForwardedRequest, context: RequestContext, services: Services
     ) -> Message:
-        """Levels of loggers are this broker's own, and its settings must be of the kind that changes while it runs
-        (cluster.md 5.4)."""
+        """Levels of loggers are this broker's own, its settings must be of the kind that changes while it runs, and
+        changes must be some at all (cluster.md 5.4)."""
         asked = request.request
         outcomes: list[Outcome | None] = []
         for each in asked.resources:
@@ -224,7 +230,7 @@ class Forwarding:
             (outcome,) = await alter([here], 1, context, services, replace=False, validate_only=validate_only)
             return outcome
         if resource.resource_type != ConfigResourceType.BROKER:
-            return None
+            return problem_of(changes)  # as Apache Kafka's brokers: its controllers would take the last of two
         node_id = broker_of(resource.resource_name, self._cluster)
         if isinstance(node_id, Outcome):
             return node_id

@@ -41,6 +41,19 @@ MOST_CHANGES: Final = 1000
 """Of one resource in one request: there are not so many settings."""
 
 
+def problem_of(changes: Sequence[ConfigChange]) -> Outcome | None:
+    """Why these are no changes of one resource, whatever its settings are: too many, two of one setting, or one without
+    a value. In Apache Kafka's words, which its clients' tests look for."""
+    if len(changes) > MOST_CHANGES:
+        return Outcome(ErrorCode.INVALID_REQUEST, f"A request changes at most {MOST_CHANGES} settings of a resource")
+    if len({change.name for change in changes}) != len(changes):
+        return Outcome(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    empty = [each.name for each in changes if each.value is None and each.operation != ConfigOperation.DELETE]
+    if empty:
+        return Outcome(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {','.join(empty)}")
+    return None
+
+
 def changed_configs(
     current: Mapping[str, str],
     changes: Sequence[ConfigChange],
@@ -54,11 +67,8 @@ def changed_configs(
     `effective` is the text that holds for a name which `current` does not have: the base of APPEND and SUBTRACT
     (KIP-339).
     """
-    if len(changes) > MOST_CHANGES:
-        return Outcome(ErrorCode.INVALID_REQUEST, f"A request changes at most {MOST_CHANGES} settings of a resource")
-    names = [change.name for change in changes]
-    if len(set(names)) != len(names):
-        return Outcome(ErrorCode.INVALID_REQUEST, "A configuration is named twice")
+    if (problem := problem_of(changes)) is not None:
+        return problem
     after: Configs = {} if replace else dict(current)
     for change in changes:
         if change.operation not in ConfigOperation.__members__.values():
@@ -66,8 +76,7 @@ def changed_configs(
         if change.operation == ConfigOperation.DELETE:
             after.pop(change.name, None)
             continue
-        if change.value is None:
-            return Outcome(ErrorCode.INVALID_REQUEST, f"A null value is not supported for {change.name}")
+        assert change.value is not None  # else there is a problem
         if change.operation == ConfigOperation.SET:
             after[change.name] = change.value
             continue

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from manual_clock import ManualClock
@@ -196,6 +196,9 @@ async def test_a_client_hears_of_its_change_when_this_broker_shows_it() -> None:
         await asyncio.wait_for(asking, 0.4)
 
 
+_DAY: Final = incremental.AlterableConfig("retention.ms", 0, "86400000")
+
+
 def configs(kind: int, name: str, setting: str, value: str) -> incremental.IncrementalAlterConfigsRequest:
     return incremental.IncrementalAlterConfigsRequest(resources=(resource(kind, name, setting, value),))
 
@@ -211,7 +214,7 @@ async def test_a_dry_run_is_answered_at_once() -> None:
     assert await asyncio.wait_for(world.ask(ApiKey.CREATE_TOPICS, 7, dry), 0.4)
 
 
-async def test_settings_of_loggers_and_bad_ones_of_brokers_never_reach_the_controller() -> None:
+async def test_settings_of_loggers_and_changes_that_make_no_sense_never_reach_the_controller() -> None:
     world = World()
     world.controller.responses.append(
         lambda request: incremental.IncrementalAlterConfigsResponse(
@@ -228,6 +231,9 @@ async def test_settings_of_loggers_and_bad_ones_of_brokers_never_reach_the_contr
             resource(BROKER, "1", "num.partitions", "1"),
             resource(BROKER, "", "log.retention.ms", "never"),
             resource(TOPIC, "orders", "retention.bytes", "-1"),
+            # An Apache Kafka controller takes the last of two, and null for a deletion: its brokers look, too.
+            incremental.AlterConfigsResource(TOPIC, "twice", (_DAY, _DAY)),
+            incremental.AlterConfigsResource(GROUP, "null", (incremental.AlterableConfig("x", 0, None),)),
         ),
         validate_only=True,
     )
