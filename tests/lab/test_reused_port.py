@@ -12,6 +12,10 @@ from eosin.lab.broker import Broker
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(400)]
 
+TRIES = 5
+"""A client that meets nobody at the port, since a broker takes long to start on a busy machine, bootstraps by itself:
+then nobody has to tell it."""
+
 
 @pytest.fixture
 def first() -> Iterator[Broker]:
@@ -44,10 +48,16 @@ def test_java_bootstraps_again_when_its_port_belongs_to_another_cluster(first: B
     producer.flush()
     assert {request.code for request in first.history.requests("ApiVersions")} == {"NONE"}
     first.stop()
-    with Broker(topics={"orders": 1}, port=int(first.bootstrap.rpartition(":")[2])) as second:
-        producer.send("orders", b"for the second")
-        producer.flush()
-        assert second.topic("orders").values() == [b"for the second"]
-        codes = [request.code for request in second.history.requests("ApiVersions")]
-        assert (codes[0], codes[-1]) == ("REBOOTSTRAP_REQUIRED", "NONE")
-        scenario.close()
+    port = int(first.bootstrap.rpartition(":")[2])
+    for _ in range(TRIES):
+        with Broker(topics={"orders": 1}, port=port) as other:
+            producer.send("orders", b"for the other")
+            producer.flush()
+            assert other.topic("orders").values() == [b"for the other"]
+            codes = [request.code for request in other.history.requests("ApiVersions")]
+            assert codes[-1] == "NONE"
+            if codes[0] == "REBOOTSTRAP_REQUIRED":
+                break
+    else:
+        pytest.fail("it has bootstrapped by itself each time")
+    scenario.close()

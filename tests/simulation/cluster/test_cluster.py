@@ -17,7 +17,7 @@ from simulation.planted import Bug
 
 SHORT = 8
 """Seeds of `make test`; the others are left to `make gate`."""
-SEEDS = 48
+SEEDS = 32
 """`make proof-simulate-cluster` has a hundred times as many."""
 CHUNK = 8
 SHORT_BUGS = 6
@@ -49,7 +49,7 @@ def test_brokers_that_come_back_with_empty_disks_lose_nothing_that_was_acknowled
 
 
 @pytest.mark.slow
-@seeds(8, each=CHUNK, short=2)
+@seeds(4, each=CHUNK, short=2)
 def test_power_that_two_of_three_machines_lose_at_once_takes_nothing_that_was_acknowledged(seeds: range) -> None:
     figures = run_seeds(seeds, of_cluster=True, only="power all but one")
     assert not figures.failures, "\n".join(str(failure) for failure in figures.failures)
@@ -82,7 +82,7 @@ def test_a_marker_that_a_new_leader_lacks_is_written_again(seeds: range) -> None
 
 
 @pytest.mark.slow
-@seeds(8, each=CHUNK, short=2)
+@seeds(4, each=CHUNK, short=2)
 def test_share_groups_get_everything_once_at_least_and_nothing_that_is_done(seeds: range) -> None:
     figures = run_seeds(seeds, of_cluster=True, only=SHARE_MEMBERS)
     assert not figures.failures, "\n".join(str(failure) for failure in figures.failures)
@@ -91,7 +91,7 @@ def test_share_groups_get_everything_once_at_least_and_nothing_that_is_done(seed
 
 @pytest.mark.slow
 @pytest.mark.parametrize("members", ["consumer members", "streams members"])
-@seeds(4, each=CHUNK, short=1)
+@seeds(2, each=CHUNK, short=1)
 def test_members_of_new_groups_copy_once_while_their_coordinators_move(seeds: range, members: str) -> None:
     figures = run_seeds(seeds, of_cluster=True, only=members)
     assert not figures.failures, "\n".join(str(failure) for failure in figures.failures)
@@ -101,7 +101,7 @@ def test_members_of_new_groups_copy_once_while_their_coordinators_move(seeds: ra
 @pytest.mark.parametrize(
     "kind", [pytest.param(kind, marks=() if kind == TO_AND_FRO else pytest.mark.full) for kind in sorted(DIRECTED)]
 )
-@seeds(4, each=CHUNK, short=1)
+@seeds(2, each=CHUNK, short=1)
 def test_a_cluster_that_is_struck_in_a_chosen_state_keeps_its_promises(seeds: range, kind: str) -> None:
     figures = run_seeds(seeds, of_cluster=True, only=kind)
     assert not figures.failures, "\n".join(str(failure) for failure in figures.failures)
