@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
@@ -14,6 +14,7 @@ from eosin.coordinator.groups.consumer.rules.events import ConsumerHeartbeat, He
 from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup, ConsumerGroupState
 from eosin.coordinator.groups.coordinator import GroupCoordinator
 from eosin.coordinator.groups.rules.config import ConsumerGroupConfig, GroupConfig
+from eosin.node.full_collections import FullCollections
 from eosin.protocol.errors import ErrorCode
 from eosin.runtime.clock import SystemClock
 
@@ -21,6 +22,19 @@ LONG_MS: Final = 1_800_000
 """Sessions that no busy machine ends."""
 GROUP_ID: Final = "group"
 NOTHING: Final[Partitions] = frozenset()
+
+
+def collections_of_a_broker() -> FullCollections:
+    """Collect garbage as a broker does: else the interpreter walks all members now and then."""
+    return FullCollections.of_this_process(_soon)
+
+
+def _soon(check: Callable[[], None]) -> None:
+    """Call back between two turns of the event loop that runs now, if one does."""
+    try:
+        asyncio.get_running_loop().call_soon(check)
+    except RuntimeError:
+        return
 
 
 class KnownTopic(NamedTuple):

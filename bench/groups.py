@@ -13,16 +13,15 @@ import random
 import tempfile
 import time
 import tracemalloc
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from broker_process import BrokerProcess
 
-from bench.group_members import GROUP_ID, Cluster, Member, Members, Work
+from bench.group_members import GROUP_ID, Cluster, Member, Members, Work, collections_of_a_broker
 from bench.raw_connection import RawConnection, cpu_seconds, frame
 from bench.report import Row, percentile
-from eosin.node.full_collections import FullCollections
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -44,7 +43,7 @@ TOPICS: Final = (1, 10)
 
 def run(quick: bool = False) -> list[Row]:
     """Groups of more and more members, of one topic and of ten with as many partitions as members."""
-    FullCollections.of_this_process(_soon)  # as a broker has it: else the interpreter walks all members now and then
+    collections_of_a_broker()
     counts = (100, 1_000) if quick else (100, 1_000, 10_000)
     rows: list[Row] = []
     for count in counts:
@@ -54,14 +53,6 @@ def run(quick: bool = False) -> list[Row]:
     rows += asyncio.run(_ends(counts[-1]))
     rows += _of_broker(counts[-1], heartbeats=2_000 if quick else 20_000)
     return rows
-
-
-def _soon(check: Callable[[], None]) -> None:
-    """Call back between two turns of the event loop that runs now, if one does."""
-    try:
-        asyncio.get_running_loop().call_soon(check)
-    except RuntimeError:
-        return
 
 
 def _row(name: str, value: float, unit: str, budget: float | None = None) -> Row:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from bench.group_members import Work
+from bench.group_members import Work, collections_of_a_broker
 from bench.groups import STEP_MS
 from bench.large_group import (
     HOUR_MS,
@@ -58,7 +58,6 @@ from eosin.coordinator.groups.streams.rules.group import UserEndpoint
 from eosin.coordinator.groups.streams.rules.targets import target_in_steps as streams_target
 from eosin.coordinator.groups.streams.streams_groups import HeldStreamsGroup
 from eosin.network.api import Api
-from eosin.node.full_collections import FullCollections
 from eosin.observe.console.group_rounds import GroupRounds
 from eosin.observe.console.tables import Table
 from eosin.observe.metrics.group_metrics import GroupMetrics
@@ -461,7 +460,7 @@ def run(quick: bool = False) -> list[Row]:
     """All of it; a tenth or less of everything if it is to be quick."""
     gc.collect()
     gc.freeze()
-    FullCollections.of_this_process(_soon)
+    collections_of_a_broker()
     asyncio.run(_all(100, 50))  # the first use of a message makes its codec
     return asyncio.run(_all(10_000, 1_000) if quick else _all(100_000, 10_000))
 
@@ -479,11 +478,3 @@ async def _all(many: int, some: int) -> list[Row]:
     rows += await _of_targets(some)
     rows += [await _of_regex(topics) for topics in (some, many)]
     return rows
-
-
-def _soon(check: Callable[[], None]) -> None:
-    """Call back between two turns of the event loop that runs now, if one does."""
-    try:
-        asyncio.get_running_loop().call_soon(check)
-    except RuntimeError:
-        return

@@ -18,7 +18,7 @@ from fake_share_states import FakeShareStates
 from group_fakes import CountingChance, FakeOffsetsLogs, FakeTransactions
 from jumping_clock import JumpingClock
 
-from bench.group_members import LONG_MS, NOTHING, Cluster, Work
+from bench.group_members import LONG_MS, NOTHING, Cluster, Work, collections_of_a_broker
 from bench.groups import STEP_MS
 from bench.report import Row
 from eosin.broker.handlers import (
@@ -188,7 +188,7 @@ def run(quick: bool = False) -> list[Row]:
     """Each kind, with more and more groups."""
     gc.collect()
     gc.freeze()  # as a broker does with all that its start has made
-    collections = FullCollections.of_this_process(_soon)
+    collections = collections_of_a_broker()
     rows: list[Row] = []
     for kind in KINDS:
         rows += asyncio.run(_memory(kind, 1_000 if quick else 10_000))
@@ -197,14 +197,6 @@ def run(quick: bool = False) -> list[Row]:
             gc.collect()
             gc.freeze()
     return rows
-
-
-def _soon(check: Callable[[], None]) -> None:
-    """Call back between two turns of the event loop that runs now, if one does."""
-    try:
-        asyncio.get_running_loop().call_soon(check)
-    except RuntimeError:
-        return
 
 
 class _Groups:

@@ -195,8 +195,8 @@ class Forwarding:
     async def _alter_incrementally(
         self, api: Api, request: ForwardedRequest, context: RequestContext, services: Services
     ) -> Message:
-        """Levels of loggers are this broker's own, its settings must be of the kind that changes while it runs, and
-        changes must be some at all (cluster.md 5.4)."""
+        """Levels of loggers are this broker's own, and its settings must be of the kind that changes while it runs
+        (cluster.md 5.4). Changes that make no sense are refused here: a controller takes the last of two."""
         asked = request.request
         outcomes: list[Outcome | None] = []
         for each in asked.resources:
@@ -230,7 +230,7 @@ class Forwarding:
             (outcome,) = await alter([here], 1, context, services, replace=False, validate_only=validate_only)
             return outcome
         if resource.resource_type != ConfigResourceType.BROKER:
-            return problem_of(changes)  # as Apache Kafka's brokers: its controllers would take the last of two
+            return problem_of(changes)
         node_id = broker_of(resource.resource_name, self._cluster)
         if isinstance(node_id, Outcome):
             return node_id
