@@ -42,8 +42,8 @@ MOST_CHANGES: Final = 1000
 
 
 def problem_of(changes: Sequence[ConfigChange]) -> Outcome | None:
-    """Refuse changes of one resource that make no sense, whatever its settings are: too many, two of one setting, or one
-    without a value. The messages are Apache Kafka's, which the tests of its clients compare."""
+    """Refuse changes of one resource that make no sense, whatever its settings are: too many, two of one setting, or
+    one without a value. The messages are Apache Kafka's, which the tests of its clients compare."""
     if len(changes) > MOST_CHANGES:
         return Outcome(ErrorCode.INVALID_REQUEST, f"A request changes at most {MOST_CHANGES} settings of a resource")
     if len({change.name for change in changes}) != len(changes):

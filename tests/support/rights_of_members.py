@@ -97,6 +97,17 @@ async def _share_group(ask: Ask, world: World, _: str) -> None:
     await _answered(ask, K.SHARE_GROUP_HEARTBEAT, 1, _share_heartbeat(world), _has_partitions)
 
 
+async def _share_partition(ask: Ask, world: World, principal: str) -> None:
+    """A share group whose partition is loaded, for another member: Apache Kafka has an error for one that it loads."""
+    await _share_group(ask, world, principal)
+
+    def is_done(told: Any) -> bool:
+        found = [part for topic in told.responses if topic.topic_id == world.topic_id for part in topic.partitions]
+        return bool(found) and all(each.error_code == ErrorCode.NONE for each in found)
+
+    await _answered(ask, K.SHARE_FETCH, 1, _share_fetch(world, "other"), is_done)
+
+
 async def _share_session(ask: Ask, world: World, principal: str) -> None:
     await _share_group(ask, world, principal)
     await ask(principal, K.SHARE_FETCH, 1, _share_fetch(world))
@@ -148,13 +159,13 @@ async def _streams_group(ask: Ask, world: World, _: str) -> None:
 # Requests -----------------------------------------------------------------------------------------------------------
 
 
-def _share_fetch(world: World) -> Message:
+def _share_fetch(world: World, member: str = MEMBER) -> Message:
     # No id that no topic has: Apache Kafka 4.4.0 with an authorizer has an unknown error for all of such a request.
     topics = tuple(
         share_fetch.FetchTopic(each, (share_fetch.FetchPartition(0),)) for each in (world.topic_id, world.other_id)
     )
     limits = {"max_wait_ms": 100, "min_bytes": 1, "max_bytes": 1000, "max_records": 10, "batch_size": 10}
-    return share_fetch.ShareFetchRequest(world.members, MEMBER, 0, **limits, topics=topics)
+    return share_fetch.ShareFetchRequest(world.members, member, 0, **limits, topics=topics)
 
 
 def _acknowledge(world: World) -> Message:
@@ -262,7 +273,7 @@ CASES: Final = (
         1,
         _share_fetch,
         on_group(READ, "members") + on_topic(READ),
-        prepare=_share_group,
+        prepare=_share_partition,
     ),
     Case(
         "ShareAcknowledge",
